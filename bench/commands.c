@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The sub-commands, in the order in which they are listed. */
+#include "command.h"
+
+#include <stddef.h>
+
+const struct bench_command *const bench_commands[] = {
+	&bench_limits_command,
+	NULL,
+};

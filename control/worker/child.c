@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker process, from its fork to its loop. Runs in the child only. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/testing.h"
+#include "process/hygiene.h"
+#include "worker/worker.h"
+
+/* Shared memory of the caller that is touched before a process is ready; more is
+ * touched by the dispatch that first uses it. */
+#define PREFAULT_SHARED_BYTES ((size_t)64 << 20)
+
+static void enter_phase(struct rpi_peer *self, enum rpi_phase phase)
+{
+	/* Release: what belongs to the phase is there. */
+	atomic_store_explicit(&self->phase, phase, memory_order_release);
+}
+
+/* Tell the preparing thread to look at the phases. */
+static void ring_start(const struct rp_worker *worker)
+{
+	uint64_t one = 1;
+
+	while (write(worker->start_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void fail_start(struct rp_worker *worker, struct rpi_peer *self, int err)
+{
+	self->start_status = err;
+	rpi_format(self->start_text, sizeof(self->start_text), "%s", rp_last_error());
+	enter_phase(self, RPI_PHASE_FAILED);
+	ring_start(worker);
+}
+
+static size_t keep_park(const struct rpi_park *park, int *keep, size_t count)
+{
+	int fds[2];
+	int n = rpi_park_fds(park, fds);
+
+	while (n-- > 0)
+		keep[count++] = fds[n];
+	return count;
+}
+
+/* Everything that is not ringplane's goes: a server's sockets must not live on in
+ * a chip. */
+static void clean(struct rp_worker *worker)
+{
+	int keep[2 * (RP_MAX_PEERS + 1) + 4];
+	size_t count = 0;
+	uint32_t peer;
+
+	keep[count++] = worker->start_fd;
+	keep[count++] = worker->plane.event_fd;
+	if (worker->plane.ring_fd >= 0)
+		keep[count++] = worker->plane.ring_fd;
+	count = keep_park(&worker->parent_park, keep, count);
+	for (peer = 0; peer < worker->plane.peer_count; peer++)
+		count = keep_park(&worker->parks[peer], keep, count);
+	rpi_child_close_descriptors(keep, count);
+}
+
+static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
+{
+	uint32_t peer;
+	int err;
+
+	if (rpi_barrier_setup() && worker->plane.asym)
+		return rpi_fail(-EPERM, "prepare: membarrier was refused in the child");
+	rpi_park_disown(&worker->parent_park);
+	for (peer = 0; peer < worker->plane.peer_count; peer++)
+		if (peer != chip->peer_idx)
+			rpi_park_disown(&worker->parks[peer]);
+	err = rpi_park_own(&worker->parks[chip->peer_idx]);
+	if (err)
+		return rpi_fail(err, "prepare: a place to sleep: %s", strerror(-err));
+	chip->rouser.peers = worker->plane.peers;
+	chip->rouser.parks = worker->parks;
+	chip->rouser.peer_count = worker->plane.peer_count;
+	chip->rouser.asym = worker->plane.asym;
+	return rpi_waker_init(&chip->rouser.waker, rpi_waker_engine(worker), false);
+}
+
+/* Page tables for what the hot path touches; a first touch there would cost more
+ * than a dispatch. */
+static int touch(struct rp_worker *worker)
+{
+	uint64_t begin_ns = rpi_now_ns();
+	int err;
+
+	err = rpi_region_populate(&worker->region, 0, worker->region.bytes);
+	if (!err)
+		err = rpi_shared_map_populate(&worker->shared, PREFAULT_SHARED_BYTES);
+	worker->plane.peers[worker->server->peer_idx].populate_ns =
+		rpi_now_ns() - begin_ns;
+	return err;
+}
+
+static int open_device(struct rp_worker *worker, struct rp_chip *chip)
+{
+	struct rpi_device_config config = {
+		.chip = chip->peer_idx,
+		.memory_bytes = worker->options.device_memory_bytes,
+		.pages = worker->options.pages,
+	};
+	int err;
+
+	if (chip->peer_idx >= chip->chip_count)
+		return 0; /* a callback worker has no device */
+	err = worker->backend->open(&config, &chip->device);
+	if (err)
+		return err;
+	worker->backend->argument_memory(chip->device, &chip->argument_base,
+					 &chip->argument_bytes);
+	return 0;
+}
+
+static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
+{
+	const struct rp_worker_options *options = &worker->options;
+	struct rpi_plane *plane = &worker->plane;
+	struct rp_chip *chip = worker->server;
+
+	memset(chip, 0, sizeof(*chip));
+	chip->chip_count = plane->chip_count;
+	chip->peer_idx = peer_idx;
+	chip->peer_count = plane->peer_count;
+	chip->in_place = options->unified_memory || peer_idx >= plane->chip_count;
+	chip->self = &plane->peers[peer_idx];
+	chip->peers = plane->peers;
+	chip->frames = worker->frames;
+	rpi_lane_rx_init(&chip->rx, &worker->lane_memory[peer_idx]);
+	chip->park = &worker->parks[peer_idx];
+	rpi_spin_init(&chip->spin, (enum rpi_spin_policy)options->worker_wait,
+		      options->spin_us_min * UINT64_C(1000),
+		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+	rpi_spin_init(&chip->dep_spin, (enum rpi_spin_policy)options->worker_wait,
+		      options->spin_us_min * UINT64_C(1000),
+		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+	chip->parent_park = &worker->parent_park;
+	chip->event_fd = plane->event_fd;
+	chip->ring_fd = plane->ring_fd;
+	chip->ring_user_data = plane->ring_user_data;
+	chip->programs = worker->programs;
+	chip->program_count = worker->program_count;
+	chip->backend = worker->backend;
+}
+
+static int start(struct rp_worker *worker, const struct rpi_child_arg *arg)
+{
+	struct rp_chip *chip = worker->server;
+	char name[16];
+	int err;
+
+	rpi_peer_name(worker, arg->peer_idx, name, sizeof(name));
+	rpi_child_name(name);
+	clean(worker);
+	enter_phase(chip->self, RPI_PHASE_CLEAN);
+	err = rpi_test_point("child.clean");
+	if (!err && worker->chip_cpus && arg->peer_idx < chip->chip_count)
+		err = rpi_child_pin(worker->chip_cpus[arg->peer_idx]);
+	if (!err)
+		err = set_up_waiting(worker, chip);
+	if (!err)
+		err = touch(worker);
+	if (err)
+		return err;
+	enter_phase(chip->self, RPI_PHASE_MEMORY);
+	err = rpi_test_point("child.memory");
+	if (!err)
+		err = open_device(worker, chip);
+	if (err)
+		return err;
+	enter_phase(chip->self, RPI_PHASE_BACKEND);
+	return rpi_test_point("child.backend");
+}
+
+int rpi_child_main(void *data)
+{
+	const struct rpi_child_arg *arg = data;
+	struct rp_worker *worker = arg->worker;
+	struct rpi_peer *self = &worker->plane.peers[arg->peer_idx];
+	int err;
+
+	rpi_child_bind_to_parent(arg->parent);
+	rpi_child_reset_signals();
+	rpi_child_leave_quietly();
+	fill_server(worker, arg->peer_idx);
+	err = start(worker, arg);
+	if (err) {
+		fail_start(worker, self, err);
+		return 1;
+	}
+	enter_phase(self, RPI_PHASE_READY);
+	ring_start(worker);
+	close(worker->start_fd);
+	rpi_server_run(worker->server);
+	if (worker->server->device)
+		worker->backend->close(worker->server->device);
+	return 0;
+}
+
+void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
+		   size_t bytes)
+{
+	if (peer_idx < worker->plane.chip_count)
+		rpi_format(buf, bytes, "rp-chip%u", peer_idx);
+	else
+		rpi_format(buf, bytes, "rp-call%u", peer_idx - worker->plane.chip_count);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The end of a worker: drain, let the processes go, release. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "worker/release.h"
+#include "worker/worker.h"
+
+/* A look at a submit that has not been accepted yet. */
+#define BUILDING_LOOK_NS 200000
+
+struct drain {
+	uint64_t deadline_ns;
+	int status; /* the first error that nobody had waited for */
+	char text[RPI_ERROR_BYTES];
+};
+
+static void note_outcome(struct rp_worker *worker, uint32_t handle_idx, uint64_t handle,
+			 struct drain *drain)
+{
+	struct rpi_handle_slot *slot = &worker->plane.handles.slots[handle_idx];
+	char text[RPI_ERROR_BYTES];
+	int status;
+
+	if (atomic_load_explicit(&slot->waited, memory_order_relaxed) ||
+	    rpi_handles_outcome(&worker->plane.handles, handle, &status) != 1 || !status)
+		return;
+	rpi_format(text, sizeof(text), "%s", rp_last_error());
+	if (drain->status) {
+		size_t at = strlen(drain->text);
+
+		rpi_format(drain->text + at, sizeof(drain->text) - at, "; then: %s", text);
+		return;
+	}
+	drain->status = status;
+	rpi_format(drain->text, sizeof(drain->text), "%s", text);
+}
+
+/* The oldest run that is not over, or NULL. */
+static struct rp_run *oldest_run(struct rpi_plane *plane, uint64_t *word_out)
+{
+	struct rp_run *oldest = NULL;
+	uint32_t idx;
+
+	for (idx = 0; idx < RPI_FRAME_COUNT; idx++) {
+		uint64_t word = atomic_load_explicit(&plane->runs[idx].word,
+						     memory_order_acquire);
+		uint64_t seq = word >> RPI_RUN_STATE_BITS;
+
+		if (word == rpi_run_word(seq, RPI_RUN_FREE))
+			continue;
+		if (!oldest || seq < *word_out >> RPI_RUN_STATE_BITS) {
+			oldest = &plane->runs[idx];
+			*word_out = word;
+		}
+	}
+	return oldest;
+}
+
+/* Accepted runs end in the order of their acceptance. 0, or -ETIMEDOUT. */
+static int drain_runs(struct rp_worker *worker, struct drain *drain)
+{
+	struct rpi_plane *plane = &worker->plane;
+	struct timespec moment = { .tv_nsec = BUILDING_LOOK_NS };
+	struct rp_run *run;
+	uint64_t word = 0;
+
+	while ((run = oldest_run(plane, &word))) {
+		uint64_t seq = word >> RPI_RUN_STATE_BITS;
+		uint32_t handle_idx = run->handle_idx;
+		uint64_t handle = rpi_handles_word(&plane->handles, handle_idx);
+
+		if (word == rpi_run_word(seq, RPI_RUN_BUILDING)) {
+			/* Its submitter is at work; it may be waiting for a ring. */
+			if (rpi_now_ns() >= drain->deadline_ns)
+				return -ETIMEDOUT;
+			nanosleep(&moment, NULL);
+			continue;
+		}
+		if (rpi_plane_await(plane, run->frame_idx, seq, drain->deadline_ns))
+			return -ETIMEDOUT;
+		note_outcome(worker, handle_idx, handle, drain);
+	}
+	return 0;
+}
+
+static int do_close(struct rp_worker *worker, int64_t timeout_ns)
+{
+	struct rpi_plane *plane = &worker->plane;
+	struct drain drain = { .deadline_ns = timeout_ns == RP_WAIT_FOREVER
+						      ? UINT64_MAX
+						      : rpi_now_ns() +
+								(uint64_t)timeout_ns };
+	int late;
+
+	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
+	late = drain_runs(worker, &drain);
+	rpi_supervisor_order(worker, late ? RPI_ORDER_KILL : RPI_ORDER_STOP);
+	if (late) {
+		drain.deadline_ns = UINT64_MAX;
+		drain_runs(worker, &drain);
+	}
+	/* Whoever was admitted before `closing` has left; nobody enters any more. */
+	rpi_admission_enter(&plane->admission);
+	rpi_admission_leave(&plane->admission);
+	if (late)
+		rpi_supervisor_order(worker, RPI_ORDER_STOP);
+	rpi_supervisor_join(worker);
+	if (late)
+		return rpi_fail(-ETIMEDOUT,
+				"rp_worker_close: dispatches were still running after "
+				"timeout_ns %lld, the worker processes were killed",
+				(long long)timeout_ns);
+	if (drain.status)
+		rpi_error_set(drain.text);
+	return drain.status;
+}
+
+int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns)
+{
+	int status;
+
+	if (!worker)
+		return rpi_fail(-EINVAL, "rp_worker_close: worker NULL, expected one");
+	if (timeout_ns < RP_WAIT_FOREVER)
+		return rpi_fail(-EINVAL,
+				"rp_worker_close: timeout_ns %lld, expected 0 or more, or "
+				"RP_WAIT_FOREVER",
+				(long long)timeout_ns);
+	pthread_mutex_lock(&worker->lock);
+	if (worker->life != RPI_LIFE_OPEN) {
+		while (worker->life != RPI_LIFE_CLOSED)
+			pthread_cond_wait(&worker->closed, &worker->lock);
+		pthread_mutex_unlock(&worker->lock);
+		return 0;
+	}
+	worker->life = RPI_LIFE_CLOSING;
+	pthread_mutex_unlock(&worker->lock);
+	status = do_close(worker, timeout_ns);
+	pthread_mutex_lock(&worker->lock);
+	worker->life = RPI_LIFE_CLOSED;
+	pthread_cond_broadcast(&worker->closed);
+	pthread_mutex_unlock(&worker->lock);
+	return status;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void release_plane(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	uint32_t idx;
+
+	for (idx = 0; plane->runs && idx < RPI_FRAME_COUNT; idx++) {
+		free(plane->runs[idx].grants);
+		free(plane->runs[idx].args);
+		free(plane->runs[idx].views);
+		rpi_hazards_fini(&plane->runs[idx].hazards);
+	}
+	free(plane->runs);
+	rpi_handles_fini(&plane->handles);
+	rpi_admission_fini(&plane->admission);
+	free(plane->finished);
+	rpi_waker_destroy(&plane->rouser.waker);
+	rpi_worker_unlay(worker);
+	close_fd(plane->event_fd);
+	close_fd(worker->start_fd);
+	close_fd(worker->supervisor.order_fd);
+}
+
+void rpi_worker_release(struct rp_worker *worker)
+{
+	uint32_t i;
+
+	if (worker->supervisor.started) {
+		/* Prepare failed after the processes were ready. */
+		rpi_supervisor_order(worker, RPI_ORDER_STOP);
+		rpi_supervisor_join(worker);
+	}
+	rpi_table_leave(worker);
+	release_plane(worker);
+	if (worker->has_shared)
+		rpi_shared_map_release(&worker->shared);
+	for (i = 0; i < worker->program_count; i++)
+		rp_program_free(worker->programs[i]);
+	free(worker->programs);
+	free(worker->processes);
+	free(worker->server);
+	free(worker->chip_cpus);
+	pthread_mutex_destroy(&worker->lock);
+	pthread_cond_destroy(&worker->closed);
+	pthread_mutex_destroy(&worker->supervisor.lock);
+	pthread_cond_destroy(&worker->supervisor.changed);
+	free(worker);
+}
+
+void rp_worker_free(struct rp_worker *worker)
+{
+	if (!worker)
+		return;
+	rp_worker_close(worker, 0);
+	rpi_worker_release(worker);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The region that the parent and its worker processes share:
+ *
+ *	frames | peers | park of the parent | parks | lane 0 | lane 1 | ...
+ *
+ * Laid out and initialised in the parent before the fork; everybody finds it at
+ * the same address. The parent owns it and unmaps it at the end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "worker/worker.h"
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + RPI_SHARE_ALIGN - 1) & ~(size_t)(RPI_SHARE_ALIGN - 1);
+}
+
+static size_t region_bytes(const struct rp_worker *worker)
+{
+	const struct rp_worker_options *options = &worker->options;
+	size_t peers = worker->plane.peer_count;
+
+	return aligned(RPI_FRAME_COUNT * sizeof(struct rpi_frame)) +
+	       peers * sizeof(struct rpi_peer) +
+	       (1 + peers) * sizeof(struct rpi_park_block) +
+	       peers * rpi_lane_bytes(options->task_ring_slots,
+				      options->arg_ring_bytes);
+}
+
+static int create_parks(struct rp_worker *worker, struct rpi_park_block *blocks)
+{
+	static const enum rpi_park_engine engines[] = {
+		[RP_SLEEP_AUTO] = RPI_PARK_AUTO,
+		[RP_SLEEP_URING] = RPI_PARK_URING,
+		[RP_SLEEP_FUTEX] = RPI_PARK_FUTEX,
+	};
+	enum rpi_park_engine engine = engines[worker->options.sleep_engine];
+	uint32_t peer;
+	int err;
+
+	err = rpi_park_create(&worker->parent_park, engine, &blocks[0]);
+	if (err)
+		return err;
+	/* The rest of the set as the first: wakers then need one way only. A ring
+	 * that can't be had any more (a limit) turns the whole set to futexes. */
+	for (peer = 0; peer < worker->plane.peer_count; peer++) {
+		err = rpi_park_create(&worker->parks[peer], worker->parent_park.engine,
+				      &blocks[1 + peer]);
+		if (!err)
+			continue;
+		if (engine == RPI_PARK_URING)
+			return err;
+		while (peer-- > 0)
+			rpi_park_destroy(&worker->parks[peer]);
+		rpi_park_destroy(&worker->parent_park);
+		rpi_log(RP_LOG_INFO, "prepare: sleeping in futexes: %s",
+			rp_last_error());
+		worker->options.sleep_engine = RP_SLEEP_FUTEX;
+		return create_parks(worker, blocks);
+	}
+	return 0;
+}
+
+static int create_lanes(struct rp_worker *worker, uint8_t *at)
+{
+	const struct rp_worker_options *options = &worker->options;
+	struct rpi_plane *plane = &worker->plane;
+	size_t bytes = rpi_lane_bytes(options->task_ring_slots, options->arg_ring_bytes);
+	uint32_t peer;
+	int err;
+
+	for (peer = 0; peer < plane->peer_count; peer++, at += bytes) {
+		err = rpi_lane_carve(at, &plane->peers[peer], options->task_ring_slots,
+				     options->arg_ring_bytes,
+				     &worker->lane_memory[peer]);
+		if (!err)
+			err = rpi_lane_init(&plane->lanes[peer],
+					    &worker->lane_memory[peer], &plane->rouser,
+					    peer);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int rpi_worker_lay_out(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	size_t bytes = region_bytes(worker);
+	struct rpi_park_block *blocks;
+	uint8_t *at;
+	int err;
+
+	worker->parks = calloc(plane->peer_count, sizeof(*worker->parks));
+	worker->lane_memory = calloc(plane->peer_count, sizeof(*worker->lane_memory));
+	plane->lanes = calloc(plane->peer_count, sizeof(*plane->lanes));
+	if (!worker->parks || !worker->lane_memory || !plane->lanes)
+		return rpi_fail(-ENOMEM, "prepare: no memory for %u worker processes",
+				plane->peer_count);
+	err = rpi_region_create(&worker->region, "rp-lanes", bytes,
+				worker->options.pages);
+	if (err)
+		return err;
+	worker->has_region = true;
+	/* Zeroed by the kernel: sequences, phases and flags start at 0. */
+	at = worker->region.base;
+	worker->frames = (struct rpi_frame *)at;
+	at += aligned(RPI_FRAME_COUNT * sizeof(struct rpi_frame));
+	plane->peers = (struct rpi_peer *)at;
+	at += plane->peer_count * sizeof(struct rpi_peer);
+	blocks = (struct rpi_park_block *)at;
+	at += (1 + (size_t)plane->peer_count) * sizeof(*blocks);
+	err = create_parks(worker, blocks);
+	if (!err)
+		err = create_lanes(worker, at);
+	return err;
+}
+
+void rpi_worker_unlay(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	uint32_t peer;
+
+	for (peer = 0; worker->parks && peer < plane->peer_count; peer++)
+		rpi_park_destroy(&worker->parks[peer]);
+	rpi_park_destroy(&worker->parent_park);
+	for (peer = 0; plane->lanes && peer < plane->peer_count; peer++)
+		rpi_lane_fini(&plane->lanes[peer]);
+	if (worker->has_region)
+		rpi_region_destroy(&worker->region);
+	worker->has_region = false;
+	free(worker->parks);
+	free(worker->lane_memory);
+	free(plane->lanes);
+	worker->parks = NULL;
+	worker->lane_memory = NULL;
+	plane->lanes = NULL;
+	plane->peers = NULL;
+}

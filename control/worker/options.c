@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Options, from what the caller gave to what is in force. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "worker/worker.h"
+
+#define DEFAULT_STARTUP_TIMEOUT_S 300.0
+#define DEFAULT_DEVICE_MEMORY	  ((size_t)1 << 30)
+#define DEFAULT_TASK_SLOTS	  1024u
+#define DEFAULT_ARG_BYTES	  ((size_t)256 << 10)
+#define DEFAULT_HANDLES		  4096u
+
+#define MAX_TASK_SLOTS (1u << 20)
+#define MAX_ARG_BYTES  ((size_t)1 << 30)
+#define MIN_ARG_BYTES  ((size_t)4 << 10)
+#define MAX_HANDLES    (1u << 20)
+#define MAX_SPIN_US    10000000u
+
+void rp_worker_options_init(struct rp_worker_options *options)
+{
+	memset(options, 0, sizeof(*options));
+	options->size = sizeof(*options);
+	options->startup_timeout_s = DEFAULT_STARTUP_TIMEOUT_S;
+	options->ring_fd = -1;
+}
+
+void rp_run_config_init(struct rp_run_config *config)
+{
+	memset(config, 0, sizeof(*config));
+	config->size = sizeof(*config);
+}
+
+static int check_range(const char *name, uint64_t value, uint64_t low, uint64_t high)
+{
+	if (value >= low && value <= high)
+		return 0;
+	return rpi_fail(-EINVAL,
+			"rp_worker_prepare: %s %llu, expected %llu..%llu, or 0 for the "
+			"default",
+			name, (unsigned long long)value, (unsigned long long)low,
+			(unsigned long long)high);
+}
+
+static int check_enum(const char *name, uint64_t value, uint64_t last)
+{
+	if (value <= last)
+		return 0;
+	return rpi_fail(-EINVAL, "rp_worker_prepare: %s %llu, expected 0..%llu", name,
+			(unsigned long long)value, (unsigned long long)last);
+}
+
+static int check_timeout(double seconds)
+{
+	if (isfinite(seconds) && seconds > 0)
+		return 0;
+	return rpi_fail(-EINVAL,
+			"rp_worker_prepare: startup_timeout_s %g, expected a positive finite "
+			"number of seconds",
+			seconds);
+}
+
+static int check(const struct rp_worker_options *options)
+{
+	int err;
+
+	err = check_timeout(options->startup_timeout_s);
+	if (!err)
+		err = check_range("chip_count", options->chip_count, 1, RP_MAX_PEERS);
+	if (!err)
+		err = check_enum("wait", options->wait, RP_WAIT_BLOCK);
+	if (!err)
+		err = check_enum("worker_wait", options->worker_wait, RP_WAIT_BLOCK);
+	if (!err)
+		err = check_enum("sleep_engine", options->sleep_engine, RP_SLEEP_FUTEX);
+	if (!err)
+		err = check_enum("pages", options->pages, RP_PAGES_NEVER);
+	if (!err)
+		err = check_enum("spin_us_min", options->spin_us_min, MAX_SPIN_US);
+	if (!err)
+		err = check_enum("spin_us_max", options->spin_us_max, MAX_SPIN_US);
+	if (!err)
+		err = check_range("device_memory_bytes", options->device_memory_bytes, 4096,
+				  (uint64_t)1 << 46);
+	if (!err)
+		err = check_range("task_ring_slots", options->task_ring_slots, 4,
+				  MAX_TASK_SLOTS);
+	if (!err)
+		err = check_range("arg_ring_bytes", options->arg_ring_bytes, MIN_ARG_BYTES,
+				  MAX_ARG_BYTES);
+	if (!err)
+		err = check_range("handle_count", options->handle_count, 2, MAX_HANDLES);
+	if (err)
+		return err;
+	if (options->task_ring_slots & (options->task_ring_slots - 1))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: task_ring_slots %u, expected a power of "
+				"two",
+				options->task_ring_slots);
+	if (options->spin_us_max && options->spin_us_max < options->spin_us_min)
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: spin_us_max %u, expected at least "
+				"spin_us_min %u",
+				options->spin_us_max, options->spin_us_min);
+	if (options->ring_fd < -1)
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: ring_fd %d, expected a descriptor or -1",
+				options->ring_fd);
+	return 0;
+}
+
+int rpi_options_resolve(const struct rp_worker_options *given,
+			struct rp_worker_options *out)
+{
+	rp_worker_options_init(out);
+	if (given) {
+		if (given->size != sizeof(*given))
+			return rpi_fail(-EINVAL,
+					"rp_worker_prepare: options size %zu, expected %zu "
+					"(use rp_worker_options_init())",
+					given->size, sizeof(*given));
+		*out = *given;
+	}
+	if (!out->chip_count)
+		out->chip_count = 1;
+	if (!out->device_memory_bytes)
+		out->device_memory_bytes = DEFAULT_DEVICE_MEMORY;
+	if (!out->task_ring_slots)
+		out->task_ring_slots = DEFAULT_TASK_SLOTS;
+	if (!out->arg_ring_bytes)
+		out->arg_ring_bytes = DEFAULT_ARG_BYTES;
+	/* The ring's positions are taken modulo its size: whole lines. */
+	out->arg_ring_bytes = (out->arg_ring_bytes + RPI_SHARE_ALIGN - 1) &
+			      ~(size_t)(RPI_SHARE_ALIGN - 1);
+	if (!out->handle_count)
+		out->handle_count = DEFAULT_HANDLES;
+	return check(out);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* From programs and options to a worker whose processes are ready. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/testing.h"
+#include "program/program.h"
+#include "ring/burst.h"
+#include "worker/release.h"
+#include "worker/worker.h"
+
+static int check_agree(const struct rp_program *first, const struct rp_program *other)
+{
+	if (strcmp(first->platform, other->platform))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: '%s' is built for platform '%s', '%s' for "
+				"'%s', expected one platform",
+				first->name, first->platform, other->name,
+				other->platform);
+	if (strcmp(first->runtime, other->runtime))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: '%s' wants runtime '%s', '%s' wants '%s', "
+				"expected one runtime",
+				first->name, first->runtime, other->name, other->runtime);
+	return 0;
+}
+
+static int check_programs(struct rp_program *const *programs, size_t count,
+			  const struct rp_worker_options *options)
+{
+	size_t i;
+	size_t other;
+	int err;
+
+	if (!programs || !count)
+		return rpi_fail(-EINVAL, "rp_worker_prepare: no programs, expected at "
+					 "least one");
+	if (count > UINT16_MAX)
+		return rpi_fail(-EINVAL, "rp_worker_prepare: program_count %zu, expected "
+					 "at most %u", count, UINT16_MAX);
+	for (i = 0; i < count; i++) {
+		if (!programs[i])
+			return rpi_fail(-EINVAL, "rp_worker_prepare: program %zu is NULL",
+					i);
+		for (other = 0; other < i; other++)
+			if (programs[other] == programs[i])
+				return rpi_fail(-EINVAL,
+						"rp_worker_prepare: program '%s' is listed "
+						"twice",
+						programs[i]->name);
+		err = check_agree(programs[0], programs[i]);
+		if (err)
+			return err;
+		if (programs[i]->chip_count &&
+		    programs[i]->chip_count != options->chip_count)
+			return rpi_fail(-EINVAL,
+					"rp_worker_prepare: program '%s' needs %u chips, "
+					"chip_count is %u",
+					programs[i]->name, programs[i]->chip_count,
+					options->chip_count);
+	}
+	return 0;
+}
+
+static int check_backend(struct rp_worker *worker)
+{
+	const char *platform = worker->programs[0]->platform;
+	const char *name = worker->options.backend ? worker->options.backend : platform;
+
+	worker->backend = rpi_backend_find(name);
+	if (!worker->backend)
+		return rpi_fail(-EOPNOTSUPP,
+				"rp_worker_prepare: no backend '%s', this build has 'sim'",
+				name);
+	if (strcmp(worker->backend->name, platform))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: program '%s' is built for platform '%s', "
+				"the worker's backend is '%s'",
+				worker->programs[0]->name, platform,
+				worker->backend->name);
+	if (worker->options.unified_memory &&
+	    !(worker->backend->capabilities & RPI_CAP_UNIFIED))
+		return rpi_fail(-EOPNOTSUPP,
+				"rp_worker_prepare: backend '%s' has no unified memory",
+				worker->backend->name);
+	return 0;
+}
+
+static int hold_programs(struct rp_worker *worker, struct rp_program *const *programs,
+			 size_t count)
+{
+	size_t i;
+
+	worker->programs = calloc(count, sizeof(*worker->programs));
+	if (!worker->programs)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	for (i = 0; i < count; i++) {
+		worker->programs[i] = programs[i];
+		rpi_program_hold(programs[i]);
+		if (programs[i]->callback_workers > worker->callback_workers)
+			worker->callback_workers = programs[i]->callback_workers;
+	}
+	worker->program_count = (uint32_t)count;
+	return 0;
+}
+
+/* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
+static int make_eventfd(int *fd_out)
+{
+	int err = rpi_test_point("prepare.eventfd");
+	int fd = err ? err : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (!err && fd >= 0 && fd < 3) {
+		int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+		close(fd);
+		fd = high;
+	}
+	if (fd < 0) {
+		err = err ? err : -errno;
+		return rpi_fail(err, "rp_worker_prepare: an eventfd: %s", strerror(-err));
+	}
+	*fd_out = fd;
+	return 0;
+}
+
+static int copy_cpus(struct rp_worker *worker)
+{
+	const struct rp_worker_options *options = &worker->options;
+	uint32_t chip;
+
+	if (!options->chip_cpus)
+		return 0;
+	for (chip = 0; chip < options->chip_count; chip++)
+		if (options->chip_cpus[chip] < -1 || options->chip_cpus[chip] >= 1024)
+			return rpi_fail(-EINVAL,
+					"rp_worker_prepare: chip_cpus[%u] is %d, expected a "
+					"CPU number or -1",
+					chip, options->chip_cpus[chip]);
+	worker->chip_cpus = malloc(options->chip_count * sizeof(*worker->chip_cpus));
+	if (!worker->chip_cpus)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	memcpy(worker->chip_cpus, options->chip_cpus,
+	       options->chip_count * sizeof(*worker->chip_cpus));
+	return 0;
+}
+
+static bool shared_covers(void *map, const void *addr, size_t bytes)
+{
+	return rpi_shared_map_covers(map, addr, bytes);
+}
+
+static int create_runs(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	uint32_t tensors = 1;
+	uint32_t params = 1;
+	uint32_t i;
+
+	for (i = 0; i < worker->program_count; i++) {
+		const struct rp_program *program = worker->programs[i];
+
+		if (program->tensor_count > tensors)
+			tensors = program->tensor_count;
+		if (program->param_count > params)
+			params = program->param_count;
+	}
+	plane->runs = aligned_alloc(RPI_SHARE_ALIGN,
+				    RPI_FRAME_COUNT * sizeof(*plane->runs));
+	if (!plane->runs)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	memset(plane->runs, 0, RPI_FRAME_COUNT * sizeof(*plane->runs));
+	for (i = 0; i < RPI_FRAME_COUNT; i++) {
+		struct rp_run *run = &plane->runs[i];
+
+		run->frame_idx = i;
+		run->frame = &worker->frames[i];
+		run->plane = plane;
+		run->grants = calloc(tensors, sizeof(*run->grants));
+		run->args = calloc(params, sizeof(*run->args));
+		run->views = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->views));
+		rpi_hazards_init(&run->hazards, plane->peer_count,
+				 worker->options.unified_memory);
+		if (!run->grants || !run->args || !run->views)
+			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	}
+	plane->next_run_seq = 1;
+	return 0;
+}
+
+static int create_finished(struct rp_worker *worker)
+{
+	uint32_t capacity = 2 * worker->options.handle_count;
+	size_t bytes = rpi_burst_bytes(sizeof(uint64_t), capacity);
+
+	worker->plane.finished =
+		aligned_alloc(RPI_SHARE_ALIGN, (bytes + RPI_SHARE_ALIGN - 1) &
+						       ~(size_t)(RPI_SHARE_ALIGN - 1));
+	if (!worker->plane.finished)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory for %u handles",
+				worker->options.handle_count);
+	return rpi_burst_init(worker->plane.finished, bytes, sizeof(uint64_t), capacity, 0);
+}
+
+static void set_up_waiting(struct rp_worker *worker)
+{
+	const struct rp_worker_options *options = &worker->options;
+	struct rpi_plane *plane = &worker->plane;
+
+	rpi_clock_setup();
+	/* The caller and every chip want to spin; callback workers are rarely hot. */
+	worker->crowded = options->chip_count + 1 > rpi_cpu_allowed();
+	/* Where a side blocks each time, its sleeper's heavy barrier would cost more
+	 * than the waker's fence. */
+	plane->asym = !rpi_barrier_setup() && options->wait != RP_WAIT_BLOCK &&
+		      options->worker_wait != RP_WAIT_BLOCK;
+	plane->gate.patient = options->wait != RP_WAIT_BLOCK && !worker->crowded;
+	rpi_spin_init(&plane->gate.spin, (enum rpi_spin_policy)options->wait,
+		      options->spin_us_min * UINT64_C(1000),
+		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+	atomic_store_explicit(&plane->gate.budget_ns, rpi_spin_budget(&plane->gate.spin),
+			      memory_order_relaxed);
+}
+
+static void fill_plane(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+
+	plane->chip_count = worker->options.chip_count;
+	plane->peer_count = plane->chip_count + worker->callback_workers;
+	plane->program_count = worker->program_count;
+	plane->programs = worker->programs;
+	plane->in_place = worker->options.unified_memory;
+	plane->visible = shared_covers;
+	plane->visible_context = &worker->shared;
+	plane->park = &worker->parent_park;
+	plane->ring_fd = worker->options.ring_fd;
+	plane->ring_user_data = worker->options.ring_user_data;
+}
+
+static int create_plane(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	int err;
+
+	fill_plane(worker);
+	if (plane->peer_count > RP_MAX_PEERS)
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: %u chips and %u callback workers, "
+				"expected at most %d together",
+				plane->chip_count, worker->callback_workers,
+				RP_MAX_PEERS);
+	set_up_waiting(worker);
+	err = make_eventfd(&plane->event_fd);
+	if (!err)
+		err = make_eventfd(&worker->start_fd);
+	if (!err)
+		err = make_eventfd(&worker->supervisor.order_fd);
+	if (!err)
+		err = rpi_worker_lay_out(worker);
+	if (err)
+		return err;
+	plane->rouser.peers = plane->peers;
+	plane->rouser.parks = worker->parks;
+	plane->rouser.peer_count = plane->peer_count;
+	plane->rouser.asym = plane->asym;
+	err = create_runs(worker);
+	if (!err)
+		err = rpi_handles_init(&plane->handles, worker->options.handle_count);
+	if (!err)
+		err = create_finished(worker);
+	if (!err)
+		err = rpi_admission_init(&plane->admission);
+	if (!err)
+		err = rpi_shared_snapshot(&worker->shared);
+	worker->has_shared = !err;
+	return err;
+}
+
+/* The parent's own side of what the children set up for themselves. */
+static int own_parent_side(struct rp_worker *worker)
+{
+	uint32_t peer;
+	int err;
+
+	err = rpi_park_own(&worker->parent_park);
+	if (err)
+		return rpi_fail(err, "rp_worker_prepare: a place to sleep: %s",
+				strerror(-err));
+	for (peer = 0; peer < worker->plane.peer_count; peer++)
+		rpi_park_disown(&worker->parks[peer]);
+	if (worker->plane.ring_fd >= 0)
+		rpi_worker_arm_always(worker, RPI_NOTICE_RING);
+	return rpi_waker_init(&worker->plane.rouser.waker, rpi_waker_engine(worker),
+			      false);
+}
+
+static int start(struct rp_worker *worker)
+{
+	int err;
+
+	worker->processes =
+		calloc(worker->plane.peer_count, sizeof(*worker->processes));
+	worker->server = aligned_alloc(_Alignof(struct rp_chip), sizeof(*worker->server));
+	if (!worker->processes || !worker->server)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	err = rpi_supervisor_start(worker);
+	if (!err)
+		err = own_parent_side(worker);
+	if (!err)
+		err = rpi_table_enter(worker);
+	return err;
+}
+
+static struct rp_worker *allocate(void)
+{
+	struct rp_worker *worker;
+	size_t bytes = (sizeof(*worker) + RPI_SHARE_ALIGN - 1) &
+		       ~(size_t)(RPI_SHARE_ALIGN - 1);
+
+	worker = aligned_alloc(RPI_SHARE_ALIGN, bytes);
+	if (!worker)
+		return NULL;
+	memset(worker, 0, bytes);
+	worker->plane.event_fd = -1;
+	worker->start_fd = -1;
+	worker->supervisor.order_fd = -1;
+	pthread_mutex_init(&worker->lock, NULL);
+	pthread_cond_init(&worker->closed, NULL);
+	pthread_mutex_init(&worker->supervisor.lock, NULL);
+	pthread_cond_init(&worker->supervisor.changed, NULL);
+	return worker;
+}
+
+int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
+		      const struct rp_worker_options *options,
+		      struct rp_worker **worker_out)
+{
+	struct rp_worker_options resolved;
+	char text[RPI_ERROR_BYTES];
+	struct rp_worker *worker;
+	int err;
+
+	if (!worker_out)
+		return rpi_fail(-EINVAL, "rp_worker_prepare: worker_out NULL");
+	err = rpi_options_resolve(options, &resolved);
+	if (!err)
+		err = check_programs(programs, program_count, &resolved);
+	if (err)
+		return err;
+	worker = allocate();
+	if (!worker)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	worker->options = resolved;
+	err = hold_programs(worker, programs, program_count);
+	if (!err)
+		err = check_backend(worker);
+	if (!err)
+		err = copy_cpus(worker);
+	if (!err)
+		err = create_plane(worker);
+	if (!err)
+		err = start(worker);
+	if (err) {
+		rpi_format(text, sizeof(text), "%s", rp_last_error());
+		rpi_worker_release(worker);
+		rpi_error_set(text);
+		return err;
+	}
+	*worker_out = worker;
+	return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* What a worker says about itself. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "worker/worker.h"
+
+uint32_t rp_worker_chip_count(const struct rp_worker *worker)
+{
+	return worker ? worker->plane.chip_count : 0;
+}
+
+int rp_worker_pid(const struct rp_worker *worker, uint32_t peer)
+{
+	if (!worker || peer >= worker->plane.peer_count)
+		return 0;
+	return worker->processes[peer].pid;
+}
+
+enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
+					    const char **reason_out)
+{
+	bool uring = worker->parent_park.engine == RPI_PARK_URING;
+
+	if (reason_out)
+		*reason_out = uring ? "" : worker->parent_park.reason;
+	return uring ? RP_SLEEP_URING : RP_SLEEP_FUTEX;
+}
+
+size_t rp_worker_memory_report(struct rp_worker *worker, struct rp_region_info *info_out,
+			       size_t max)
+{
+	size_t count = 0;
+
+	if (!worker)
+		return 0;
+	if (count < max && info_out)
+		rpi_region_info(&worker->region, &info_out[count]);
+	count++;
+	return count + rpi_shared_map_info(&worker->shared,
+					   count < max && info_out ? info_out + count
+								   : NULL,
+					   count < max ? max - count : 0);
+}
+
+static uint64_t load(const _Atomic uint64_t *counter)
+{
+	return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_out)
+{
+	struct rpi_plane *plane;
+	uint32_t peer;
+
+	if (!worker || !stats_out)
+		return rpi_fail(-EINVAL, "rp_worker_get_stats: %s NULL, expected one",
+				worker ? "stats_out" : "worker");
+	if (stats_out->size != sizeof(*stats_out))
+		return rpi_fail(-EINVAL, "rp_worker_get_stats: size %zu, expected %zu",
+				stats_out->size, sizeof(*stats_out));
+	plane = &worker->plane;
+	memset(stats_out, 0, sizeof(*stats_out));
+	stats_out->size = sizeof(*stats_out);
+	stats_out->dispatches = load(&plane->dispatches);
+	stats_out->dispatches_failed = load(&plane->failed);
+	stats_out->worker_wakes = load(&plane->rouser.wakes);
+	stats_out->caller_sleeps = load(&plane->gate.sleeps);
+	stats_out->ring_full_waits = load(&plane->ring_full_waits);
+	stats_out->frame_waits = load(&plane->frame_waits);
+	for (peer = 0; peer < plane->peer_count; peer++) {
+		const struct rpi_peer_counts *counts = &plane->peers[peer].counts;
+
+		stats_out->tasks += load(&counts->tasks);
+		stats_out->tasks_cancelled += load(&counts->cancelled);
+		stats_out->bytes_to_device += load(&counts->bytes_in);
+		stats_out->bytes_from_device += load(&counts->bytes_out);
+		stats_out->bytes_zeroed += load(&counts->bytes_zeroed);
+		stats_out->copies_to_device += load(&counts->copies_in);
+		stats_out->copies_from_device += load(&counts->copies_out);
+		stats_out->worker_sleeps += load(&counts->sleeps);
+		stats_out->caller_wakes += load(&counts->caller_wakes);
+	}
+	return 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* A prepared worker: what control/ owns around the data plane. */
+#ifndef RPI_WORKER_WORKER_H
+#define RPI_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ringplane/worker.h>
+
+#include "chip/server.h"
+#include "dispatch/plane.h"
+#include "process/process.h"
+#include "region/region.h"
+#include "region/shared.h"
+
+enum rpi_life {
+	RPI_LIFE_OPEN = 0,
+	RPI_LIFE_CLOSING = 1, /* one thread is at it */
+	RPI_LIFE_CLOSED = 2,
+};
+
+/* What the supervisor thread is told through its descriptor. */
+enum rpi_order {
+	RPI_ORDER_NONE = 0,
+	RPI_ORDER_STOP = 1, /* processes are idle: let them leave */
+	RPI_ORDER_KILL = 2, /* end them as they are */
+};
+
+/* The thread that forks the processes, watches them, and outlives them. */
+struct rpi_supervisor {
+	pthread_t thread;
+	bool started;
+	int order_fd; /* eventfd */
+	_Atomic uint32_t order;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool ready;  /* under lock: start-up has been decided */
+	int status;  /* how: 0, or what prepare fails with */
+	char text[RPI_ERROR_BYTES];
+};
+
+struct rp_worker {
+	struct rpi_plane plane;
+	struct rp_worker_options options; /* as resolved */
+	int *chip_cpus;
+	const struct rpi_backend_ops *backend;
+
+	struct rp_program **programs;
+	uint32_t program_count;
+	uint32_t callback_workers;
+
+	/* Peers, frames, lanes and parks: one region. */
+	struct rpi_region region;
+	bool has_region;
+	struct rpi_shared_map shared; /* host memory that the processes see */
+	bool has_shared;
+	struct rpi_frame *frames;
+	struct rpi_lane_memory *lane_memory; /* [peer_count] */
+	struct rpi_park *parks;		     /* [peer_count] */
+	struct rpi_park parent_park;
+	bool crowded; /* more processes spin than there are CPUs */
+
+	/* One process after the other is forked from this block. */
+	struct rp_chip *server;
+	struct rpi_process *processes; /* [peer_count] */
+	struct rpi_supervisor supervisor;
+	int start_fd; /* eventfd: a process is ready, or has failed */
+
+	pthread_mutex_t lock;
+	pthread_cond_t closed;
+	enum rpi_life life; /* under lock */
+	int close_status;
+	uint64_t id; /* slot and generation in the table of workers */
+};
+
+/* layout.c: the shared region and what lies in it. */
+int rpi_worker_lay_out(struct rp_worker *worker);
+void rpi_worker_unlay(struct rp_worker *worker);
+
+/* What wake-ups are sent with: as parks sleep, or to the caller's own io_uring. */
+static inline enum rpi_park_engine rpi_waker_engine(const struct rp_worker *worker)
+{
+	return worker->plane.ring_fd >= 0 ? RPI_PARK_URING : worker->parent_park.engine;
+}
+
+/* child.c: the body of a worker process; arg is a struct rpi_child_arg. */
+struct rpi_child_arg {
+	struct rp_worker *worker;
+	uint32_t peer_idx;
+	pid_t parent;
+};
+int rpi_child_main(void *arg);
+void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
+		   size_t bytes);
+
+/* supervisor.c */
+int rpi_supervisor_start(struct rp_worker *worker);
+void rpi_supervisor_order(struct rp_worker *worker, enum rpi_order order);
+void rpi_supervisor_join(struct rp_worker *worker);
+
+/* table.c: handles name their worker by slot and generation. */
+int rpi_table_enter(struct rp_worker *worker);
+void rpi_table_leave(struct rp_worker *worker);
+struct rp_worker *rpi_table_find(uint64_t id);
+
+/* options.c */
+int rpi_options_resolve(const struct rp_worker_options *given,
+			struct rp_worker_options *out);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arguments of a task: from the lane's stream to what an entry sees, with host
+ * tensors brought to the device before and back after it, each only in the
+ * direction that the task declares. Their device memory is a scratch that the
+ * process's next task uses again.
+ *
+ * Per task: no system call (beyond the first touch of device memory), no
+ * allocation, no lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "chip/server.h"
+#include "memory/view.h"
+
+/* Every argument starts on a boundary that any kernel's vectors like. */
+#define ARGUMENT_ALIGN 256u
+
+static void contiguous_strides(struct rp_tensor *tensor)
+{
+	int64_t stride = 1;
+	uint32_t dim;
+
+	for (dim = tensor->rank; dim-- > 0;) {
+		tensor->strides[dim] = stride;
+		stride *= tensor->shape[dim];
+	}
+}
+
+/* The caller's view of host memory. */
+static void host_tensor(const struct rpi_wire_tensor *wire,
+			const struct rpi_wire_strides *strides, struct rp_tensor *out)
+{
+	out->data = (void *)(uintptr_t)wire->address;
+	out->resident = 0;
+	out->dtype = wire->dtype;
+	out->rank = wire->rank;
+	memcpy(out->shape, wire->shape, sizeof(out->shape));
+	if (strides)
+		memcpy(out->strides, strides->strides, sizeof(out->strides));
+	else
+		contiguous_strides(out);
+}
+
+/* A strided view in the fewest runs. The parent has checked it already. */
+static int host_view(const struct rpi_wire_tensor *wire,
+		     const struct rpi_wire_strides *strides, struct rpi_view *out)
+{
+	struct rp_tensor tensor;
+	int err;
+
+	host_tensor(wire, strides, &tensor);
+	err = rpi_view_from_tensor("run", &tensor, out);
+	if (!err)
+		rpi_view_normalise(out);
+	return err;
+}
+
+/* What is done to one run of contiguous host bytes; `at` is its packed place. */
+typedef int (*run_fn)(struct rp_chip *chip, void *host, rpi_device_addr at, size_t bytes);
+
+static int run_in(struct rp_chip *chip, void *host, rpi_device_addr at, size_t bytes)
+{
+	return chip->backend->copy_in(chip->device, at, host, bytes);
+}
+
+static int run_out(struct rp_chip *chip, void *host, rpi_device_addr at, size_t bytes)
+{
+	return chip->backend->copy_out(chip->device, host, at, bytes);
+}
+
+static int run_zero(struct rp_chip *chip, void *host, rpi_device_addr at, size_t bytes)
+{
+	(void)chip;
+	(void)at;
+	memset(host, 0, bytes);
+	return 0;
+}
+
+/* Strided host memory, run by run in row-major order. Device memory is touched by
+ * the backend's operations only. */
+static int each_run(struct rp_chip *chip, const struct rpi_view *view, rpi_device_addr at,
+		    run_fn fn)
+{
+	int64_t index[RP_MAX_DIMS] = { 0 };
+	uint32_t dim;
+	int err;
+
+	for (;;) {
+		uint8_t *host = (uint8_t *)view->base;
+
+		for (dim = 0; dim < view->rank; dim++)
+			host += index[dim] * view->stride_bytes[dim];
+		err = fn(chip, host, at, (size_t)view->run_bytes);
+		if (err)
+			return err;
+		at += (uint64_t)view->run_bytes;
+		for (dim = view->rank; dim > 0; dim--) {
+			if (++index[dim - 1] < view->shape[dim - 1])
+				break;
+			index[dim - 1] = 0;
+		}
+		if (!dim)
+			return 0;
+	}
+}
+
+static int each_placed_run(struct rp_chip *chip, const struct rpi_placed *placed,
+			   run_fn fn)
+{
+	struct rpi_view view;
+	int err = host_view(placed->wire, placed->strides, &view);
+
+	return err ? err : each_run(chip, &view, placed->at, fn);
+}
+
+static int fill_device(struct rp_chip *chip, const struct rpi_placed *placed)
+{
+	const struct rpi_wire_tensor *wire = placed->wire;
+	struct rpi_peer_counts *counts = &chip->self->counts;
+
+	if (!(wire->access & RP_IN)) {
+		/* OUT starts as zero and is not uploaded. */
+		rpi_count(&counts->bytes_zeroed, wire->bytes);
+		return chip->backend->zero(chip->device, placed->at, wire->bytes);
+	}
+	chip->reads_host = true;
+	rpi_count(&counts->copies_in, 1);
+	rpi_count(&counts->bytes_in, wire->bytes);
+	if (placed->strides)
+		return each_placed_run(chip, placed, run_in);
+	return chip->backend->copy_in(chip->device, placed->at,
+				      (const void *)(uintptr_t)wire->address,
+				      wire->bytes);
+}
+
+/* In place: OUT memory still starts as zero, so that a program does the same on
+ * either kind of worker. */
+static int zero_in_place(struct rp_chip *chip, const struct rpi_wire_tensor *wire,
+			 const struct rpi_wire_strides *strides)
+{
+	struct rpi_view view;
+	int err = host_view(wire, strides, &view);
+
+	rpi_count(&chip->self->counts.bytes_zeroed, wire->bytes);
+	return err ? err : each_run(chip, &view, 0, run_zero);
+}
+
+static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire,
+			const struct rpi_wire_strides *strides, struct rp_tensor *out,
+			size_t *used)
+{
+	struct rpi_placed *placed = &chip->placed[chip->placed_count];
+	size_t at = (*used + ARGUMENT_ALIGN - 1) & ~(size_t)(ARGUMENT_ALIGN - 1);
+
+	host_tensor(wire, strides, out);
+	if (chip->in_place) {
+		chip->reads_host |= wire->access & RP_IN;
+		if (!(wire->access & RP_IN))
+			return zero_in_place(chip, wire, strides);
+		return 0;
+	}
+	if (at > chip->argument_bytes || wire->bytes > chip->argument_bytes - at)
+		return rp_chip_fail(chip, -ENOMEM,
+				    "the arguments need more than the %zu bytes of device "
+				    "memory (device_memory_bytes)",
+				    chip->argument_bytes);
+	placed->wire = wire;
+	placed->strides = strides;
+	placed->at = chip->argument_base + at;
+	*used = at + wire->bytes;
+	chip->placed_count++;
+	out->data = (void *)(uintptr_t)placed->at;
+	contiguous_strides(out);
+	return fill_device(chip, placed);
+}
+
+int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
+{
+	size_t used = 0;
+	uint32_t i;
+	int err;
+
+	chip->placed_count = 0;
+	chip->reads_host = false;
+	for (i = 0; i < chip->task->arg_count; i++) {
+		const struct rpi_wire_tensor *wire =
+			(const struct rpi_wire_tensor *)stream;
+		const struct rpi_wire_strides *strides = NULL;
+		struct rp_arg *arg = &chip->args[i];
+
+		arg->kind = wire->kind;
+		if (wire->kind == RP_ARG_SCALAR) {
+			const struct rpi_wire_scalar *scalar =
+				(const struct rpi_wire_scalar *)stream;
+
+			arg->access = 0;
+			arg->u.scalar.dtype = scalar->dtype;
+			arg->u.scalar.reserved = 0;
+			arg->u.scalar.value.bits = scalar->bits;
+			stream += sizeof(*scalar);
+			continue;
+		}
+		stream += sizeof(*wire);
+		if (wire->strided) {
+			strides = (const struct rpi_wire_strides *)stream;
+			stream += sizeof(*strides);
+		}
+		arg->access = wire->access;
+		err = place_tensor(chip, wire, strides, &arg->u.tensor, &used);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int rpi_server_bring_out(struct rp_chip *chip)
+{
+	struct rpi_peer_counts *counts = &chip->self->counts;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < chip->placed_count; i++) {
+		const struct rpi_placed *placed = &chip->placed[i];
+		const struct rpi_wire_tensor *wire = placed->wire;
+
+		if (!(wire->access & RP_OUT))
+			continue;
+		err = placed->strides
+			      ? each_placed_run(chip, placed, run_out)
+			      : chip->backend->copy_out(
+					chip->device, (void *)(uintptr_t)wire->address,
+					placed->at, wire->bytes);
+		if (err)
+			return err;
+		rpi_count(&counts->copies_out, 1);
+		rpi_count(&counts->bytes_out, wire->bytes);
+	}
+	return 0;
+}

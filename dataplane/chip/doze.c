@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* How a worker process goes to sleep. */
+#include "chip/server.h"
+
+/* See wait.c: the barrier was refused, a wake-up may have been missed. */
+#define UNSURE_SLEEP_NS 1000000u
+
+void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
+{
+	uint64_t until_ns = RPI_PARK_FOREVER;
+
+	/* E4, the sleeper's end. */
+	atomic_store_explicit(&chip->self->dozing, 1, memory_order_seq_cst);
+	if (!rpi_barrier_sleeper(chip->rouser.asym))
+		until_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+	if (!ready(chip, what)) {
+		rpi_count(&chip->self->counts.sleeps, 1);
+		rpi_park_sleep(chip->park, until_ns);
+	} else if (!atomic_load_explicit(&chip->self->dozing, memory_order_relaxed)) {
+		/* Somebody has taken the 1 already: its wake-up is for nothing. */
+		rpi_park_drain(chip->park);
+	}
+	/* Woken, the 1 is gone. Otherwise it goes now. A wake-up that is still on
+	 * its way ends the next sleep early, which looks again. */
+	atomic_exchange_explicit(&chip->self->dozing, 0, memory_order_acq_rel);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker process from the inside: it takes tasks from its lane in order, runs
+ * them, and publishes how far it is. Set up by control/ in the parent before the
+ * fork, completed in the process after it; used by that one thread.
+ */
+#ifndef RPI_CHIP_SERVER_H
+#define RPI_CHIP_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ringplane/chip.h>
+
+#include "chip/backend.h"
+#include "completion/park.h"
+#include "completion/spin.h"
+#include "dispatch/lane.h"
+#include "dispatch/program.h"
+#include "dispatch/rouse.h"
+#include "dispatch/wire.h"
+
+/* Where an argument of the running task lies on both sides. */
+struct rpi_placed {
+	const struct rpi_wire_tensor *wire;
+	const struct rpi_wire_strides *strides; /* NULL: contiguous */
+	rpi_device_addr at;
+};
+
+struct rp_chip {
+	uint32_t chip_count;
+	uint32_t peer_idx; /* its chip id, or past the chips a callback worker */
+	uint32_t peer_count;
+	bool in_place; /* unified memory, and every callback worker */
+
+	struct rpi_peer *self; /* shared: this process's words */
+	struct rpi_peer *peers;
+	struct rpi_frame *frames;
+	struct rpi_lane_rx rx;
+	struct rpi_park *park; /* where this process sleeps */
+	struct rpi_rouser rouser;
+	struct rpi_spin spin;	  /* between tasks */
+	struct rpi_spin dep_spin; /* for another process's task */
+
+	/* Telling the parent. */
+	struct rpi_park *parent_park;
+	int event_fd;
+	int ring_fd;
+	uint64_t ring_user_data;
+
+	struct rp_program *const *programs;
+	uint32_t program_count;
+
+	const struct rpi_backend_ops *backend;
+	struct rpi_device *device;
+	rpi_device_addr argument_base;
+	size_t argument_bytes;
+
+	/* The running task. */
+	const struct rpi_task_body *task;
+	struct rpi_placed placed[RP_MAX_TASK_TENSORS];
+	uint32_t placed_count;
+	bool reads_host;
+	struct rp_arg args[RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS];
+	int fail_code;
+	char fail_text[RPI_ERROR_BYTES];
+};
+
+/* Callbacks see the same process under another name. */
+struct rp_callback_context {
+	struct rp_chip chip;
+};
+
+/* Work until told to stop; what control/ calls once the process is ready. */
+void rpi_server_run(struct rp_chip *chip);
+
+/* task.c: run one task, from its dependencies to its outputs. */
+void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task);
+
+/* bring.c: place the task's arguments on the device, and bring results back. */
+int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
+int rpi_server_bring_out(struct rp_chip *chip);
+
+/* doze.c: sleep until something may have changed; `ready` is asked once more
+ * after the doze was announced. */
+typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
+void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what);
+
+/* progress.c: publish the end of task `seq`, tell whoever asked to be told. */
+void rpi_server_publish(struct rp_chip *chip, uint64_t seq);
+
+static inline void rpi_count(_Atomic uint64_t *counter, uint64_t by)
+{
+	/* Relaxed, and no read-modify-write: this process is the only writer. */
+	atomic_store_explicit(counter,
+			      atomic_load_explicit(counter, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* One task, from its dependencies to its outputs. */
+#include <errno.h>
+#include <string.h>
+
+#include "chip/server.h"
+#include "dispatch/frame.h"
+
+static bool cancelled(const struct rp_chip *chip)
+{
+	return rpi_frame_cancelled(&chip->frames[chip->task->frame_idx],
+				   chip->task->run_seq);
+}
+
+/* The task's failure is its run's; whoever waits inside the run learns of it. */
+static void fail_run(struct rp_chip *chip, int status, const char *text)
+{
+	if (rpi_frame_fail(&chip->frames[chip->task->frame_idx], chip->task->run_seq,
+			   status, (int)chip->peer_idx, text))
+		rpi_rouse_all(&chip->rouser);
+}
+
+/* E2 or E3 of another process: what it wrote is there, or what it read is free. */
+static bool dep_met(const struct rp_chip *chip, const struct rpi_dep *dep)
+{
+	const struct rpi_peer *peer = &chip->peers[dep->peer];
+
+	if (dep->loaded &&
+	    atomic_load_explicit(&peer->loaded_seq, memory_order_acquire) >= dep->seq)
+		return true;
+	return atomic_load_explicit(&peer->done_seq, memory_order_acquire) >= dep->seq;
+}
+
+static bool dep_over(struct rp_chip *chip, const void *what)
+{
+	return dep_met(chip, what) || cancelled(chip) ||
+	       atomic_load_explicit(&chip->self->stop, memory_order_acquire);
+}
+
+static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
+{
+	struct rpi_peer *peer = &chip->peers[dep->peer];
+	struct rpi_spin_wait wait;
+
+	if (dep_met(chip, dep))
+		return;
+	rpi_spin_begin(&wait, &chip->dep_spin);
+	while (!dep_over(chip, dep) && rpi_spin_again(&wait))
+		;
+	while (!dep_over(chip, dep)) {
+		/* The doze's barrier orders these before the last look. */
+		atomic_fetch_or_explicit(&peer->dep_waiters,
+					 UINT64_C(1) << chip->peer_idx,
+					 memory_order_acq_rel);
+		atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_DEPS,
+					 memory_order_acq_rel);
+		rpi_server_doze(chip, dep_over, dep);
+	}
+	rpi_spin_end(&wait);
+}
+
+/* Wait for what the task follows; returns where its arguments begin. */
+static const uint8_t *await_deps(struct rp_chip *chip, const struct rpi_task_body *task)
+{
+	const uint8_t *stream = chip->rx.at.args + task->args_at;
+	uint32_t i;
+
+	for (i = 0; i < task->dep_count; i++) {
+		const struct rpi_dep *dep = &task->deps[i];
+
+		if (i >= RPI_INLINE_DEPS) {
+			dep = (const struct rpi_dep *)stream;
+			stream += sizeof(*dep);
+		}
+		await_dep(chip, dep);
+	}
+	return stream;
+}
+
+static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
+{
+	const struct rp_program *program = chip->programs[task->program];
+	struct rpi_launch launch;
+	int status;
+
+	if (task->op == RPI_OP_CALLBACK) {
+		const struct rp_callback *callback = &program->callbacks[task->entry];
+
+		return callback->fn((struct rp_callback_context *)chip, chip->args,
+				    task->arg_count, callback->user);
+	}
+	launch.fn = program->entries[task->entry].fn;
+	launch.chip = chip;
+	launch.args = chip->args;
+	launch.nargs = task->arg_count;
+	status = chip->backend->launch(chip->device, &launch);
+	if (!status && chip->backend->settle)
+		status = chip->backend->settle(chip->device);
+	return status;
+}
+
+static __attribute__((cold, noinline)) void
+report(struct rp_chip *chip, const struct rpi_task_body *task, int status)
+{
+	const struct rp_program *program = chip->programs[task->program];
+	bool callback = task->op == RPI_OP_CALLBACK;
+	char text[RPI_ERROR_BYTES];
+	const char *why;
+
+	if (status > 0) {
+		rpi_fail(-EINVAL, "returned %d, expected 0 or a negative errno", status);
+		chip->fail_code = status = -EINVAL;
+		why = rp_last_error();
+	} else {
+		why = chip->fail_code == status ? chip->fail_text : strerror(-status);
+	}
+	rpi_format(text, sizeof(text), "run %llu: %s '%s' of '%s' on %s %u: %s",
+		   (unsigned long long)task->run_seq, callback ? "callback" : "entry",
+		   callback ? program->callbacks[task->entry].name
+			    : program->entries[task->entry].name,
+		   program->name, callback ? "callback worker" : "chip",
+		   callback ? chip->peer_idx - chip->chip_count : chip->peer_idx, why);
+	fail_run(chip, status, text);
+}
+
+void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
+{
+	const uint8_t *stream;
+	int status;
+
+	chip->task = task;
+	chip->fail_code = 0;
+	stream = await_deps(chip, task);
+	if (rpi_unlikely(cancelled(chip))) {
+		rpi_count(&chip->self->counts.cancelled, 1);
+		return;
+	}
+	status = rpi_server_bring_in(chip, stream);
+	/* E3. Only peers ask for it, and only of what was read from host memory. */
+	if (chip->reads_host && chip->peer_count > 1)
+		atomic_store_explicit(&chip->self->loaded_seq, chip->rx.next_seq,
+				      memory_order_release);
+	if (!status)
+		status = run_entry(chip, task);
+	if (!status)
+		status = rpi_server_bring_out(chip);
+	if (rpi_unlikely(status))
+		report(chip, task, status);
+	rpi_count(&chip->self->counts.tasks, 1);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The end of a run: seen by whoever looks first, collected by exactly one.
+ *
+ * Never: an allocation, a lock, a log; a system call only for those who sleep.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "completion/event.h"
+#include "dispatch/frame.h"
+#include "dispatch/plane.h"
+#include "ring/burst.h"
+
+void rpi_run_cancel(struct rp_run *run, int status, const char *text)
+{
+	if (rpi_frame_fail(run->frame, run->seq, status, -1, text))
+		rpi_rouse_all(&run->plane->rouser);
+}
+
+void rpi_plane_announce(struct rpi_plane *plane, uint64_t targets)
+{
+	if (targets & RPI_NOTICE_WAITER)
+		rpi_park_wake(plane->park, &plane->rouser.waker);
+	if (targets & RPI_NOTICE_FD)
+		rpi_event_raise(plane->event_fd);
+	if (targets & RPI_NOTICE_RING)
+		rpi_waker_send(&plane->rouser.waker, plane->ring_fd,
+			       plane->ring_user_data);
+}
+
+/* Remember a finished handle for rp_worker_reap(). The queue has room for every
+ * live handle; what fills it beyond that are handles released meanwhile. */
+static void remember(struct rpi_plane *plane, uint64_t run)
+{
+	uint32_t idx;
+	uint64_t old;
+
+	while (!rpi_burst_push(plane->finished, &run, 1)) {
+		if (rpi_burst_pop(plane->finished, &old, 1) &&
+		    rpi_handles_find(&plane->handles, old, &idx))
+			rpi_burst_push(plane->finished, &old, 1);
+	}
+}
+
+/* The peers' words are theirs: a count of tasks that were never published is a
+ * process that has lost its mind, not a success. */
+static int check_peers(const struct rp_run *run)
+{
+	uint64_t left = atomic_load_explicit(&run->peers, memory_order_relaxed);
+	const struct rpi_plane *plane = run->plane;
+
+	while (left) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+		uint64_t done = atomic_load_explicit(&plane->peers[peer].done_seq,
+						     memory_order_relaxed);
+		uint64_t published = atomic_load_explicit(
+			&plane->lanes[peer].published_seq, memory_order_relaxed);
+
+		left &= left - 1;
+		if (done > published)
+			return rpi_fail(-EPROTO,
+					"run: worker process %u says it ended task %" PRIu64
+					", %" PRIu64 " were sent",
+					peer, done, published);
+	}
+	return 0;
+}
+
+/* The one collector: outcome to the handle, frame back, waiters told. */
+static void collect(struct rp_run *run, int status, const char *text)
+{
+	struct rpi_plane *plane = run->plane;
+	uint64_t seq = run->seq;
+	uint64_t announce = atomic_load_explicit(&plane->notice_targets,
+						 memory_order_relaxed);
+	uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
+	uint64_t targets;
+
+	if (rpi_unlikely(status))
+		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
+	rpi_handles_finish(&plane->handles, run->handle_idx, status, text);
+	if (announce)
+		remember(plane, handle);
+	/* A notice that is still armed is ours to deliver: the frame's next run may
+	 * be armed before the last process comes to look at it. */
+	targets = rpi_frame_take_notice(run->frame, seq);
+	/* Release: the next run of this frame starts from what was read here. */
+	atomic_store_explicit(&run->word, rpi_run_word(seq, RPI_RUN_FREE),
+			      memory_order_release);
+	rpi_gate_published(plane);
+	if (rpi_unlikely(targets))
+		rpi_plane_announce(plane, targets);
+}
+
+static bool seize(struct rp_run *run, uint64_t seq)
+{
+	uint64_t expected = rpi_run_word(seq, RPI_RUN_RUNNING);
+
+	return atomic_compare_exchange_strong_explicit(
+		&run->word, &expected, rpi_run_word(seq, RPI_RUN_FINISHING),
+		memory_order_acquire, memory_order_relaxed);
+}
+
+bool rpi_run_poll(struct rp_run *run, uint64_t seq)
+{
+	uint64_t word = atomic_load_explicit(&run->word, memory_order_acquire);
+	const char *text;
+	int status;
+
+	if (word != rpi_run_word(seq, RPI_RUN_RUNNING))
+		return word >> RPI_RUN_STATE_BITS != seq ||
+		       word == rpi_run_word(seq, RPI_RUN_FREE);
+	/* May look at the frame's next run if this one ends meanwhile: then the
+	 * seizure fails. */
+	if (!rpi_frame_all_done(run->frame, run->plane->peers))
+		return false;
+	if (!seize(run, seq))
+		return false; /* somebody is at it: over in a moment */
+	status = check_peers(run);
+	text = rp_last_error();
+	if (rpi_likely(!status))
+		status = rpi_frame_outcome(run->frame, seq, &text);
+	collect(run, status, text);
+	return true;
+}
+
+void rpi_run_finish_fallen(struct rp_run *run)
+{
+	uint64_t word = atomic_load_explicit(&run->word, memory_order_acquire);
+	uint64_t seq = word >> RPI_RUN_STATE_BITS;
+
+	if (word != rpi_run_word(seq, RPI_RUN_RUNNING) || rpi_run_poll(run, seq))
+		return; /* it had ended before the fall */
+	if (seize(run, seq))
+		collect(run, -EOWNERDEAD, run->plane->fall_text);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parent's side of the data plane: lanes to the worker processes, two runs,
+ * their handles, and the threads that wait. control/ sets it up and owns its
+ * memory; everything in here is private to the parent unless it says shared.
+ */
+#ifndef RPI_DISPATCH_PLANE_H
+#define RPI_DISPATCH_PLANE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ringplane/run.h>
+
+#include "completion/park.h"
+#include "completion/spin.h"
+#include "dispatch/admission.h"
+#include "dispatch/handles.h"
+#include "dispatch/hazard.h"
+#include "dispatch/lane.h"
+#include "dispatch/program.h"
+#include "dispatch/rouse.h"
+#include "dispatch/wire.h"
+
+/* A run's life, in the low bits of its word; run_seq stands above them. */
+enum rpi_run_state {
+	RPI_RUN_FREE = 0,
+	RPI_RUN_BUILDING = 1,  /* a submitting thread enqueues its tasks */
+	RPI_RUN_RUNNING = 2,   /* all tasks enqueued */
+	RPI_RUN_FINISHING = 3, /* one thread collects the outcome */
+};
+
+#define RPI_RUN_STATE_BITS 2
+
+struct rpi_plane;
+
+/* What a parameter of this call covers, to judge the accesses of its tasks. */
+struct rpi_grant {
+	uintptr_t low, high;
+	uint32_t access;
+	uint32_t param;
+};
+
+/* One of the two dispatches that may be in flight. */
+struct rp_run {
+	/* run_seq << RPI_RUN_STATE_BITS | state. RUNNING -> FINISHING is a compare-
+	 * and-swap: exactly one thread collects each outcome. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t word;
+	uint32_t frame_idx;
+	uint32_t handle_idx;
+	struct rpi_frame *frame; /* shared */
+	struct rpi_plane *plane;
+	struct rp_program *program;
+	uint32_t program_idx;
+	uint32_t next_chip; /* for RP_CHIP_ANY */
+	uint64_t seq;
+	_Atomic uint64_t peers; /* bit set: has tasks there */
+	uint32_t grant_count;
+	struct rpi_grant *grants; /* [largest tensor count of any program] */
+	struct rpi_hazards hazards;
+	struct rpi_follow follow; /* of the task being enqueued */
+	struct rpi_view *views;	  /* [RP_MAX_TASK_TENSORS], likewise */
+	uint16_t written[RP_MAX_TASK_TENSORS]; /* which of them it writes */
+	struct rp_arg *args;	  /* [largest parameter count]: this call's own copy */
+	char fail_text[RPI_ERROR_BYTES];
+};
+
+/* Threads that wait for runs. One is elected to sleep on the park that worker
+ * processes wake; the others sleep on `epoch`. See wait.c. */
+struct rpi_gate {
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t leader; /* 1: elected */
+	_Atomic uint32_t followers;			   /* asleep, or about to be */
+	_Atomic uint32_t epoch;				   /* futex */
+	struct rpi_spin spin;				   /* the leader's */
+	_Atomic uint64_t budget_ns;			   /* its budget, for the others */
+	_Atomic uint64_t sleeps;
+	bool patient; /* spins a little before it asks for the lead */
+};
+
+/* How far the worker set's death has come. */
+enum rpi_fall {
+	RPI_FALL_NONE = 0,
+	RPI_FALL_STARTED = 1, /* a process died; the others are being ended */
+	RPI_FALL_OVER = 2,    /* no process is left: memory is the caller's alone */
+};
+
+struct rpi_plane {
+	uint32_t chip_count;
+	uint32_t peer_count; /* chips, then callback workers */
+	uint32_t program_count;
+	struct rp_program *const *programs;
+	bool in_place;	     /* unified memory */
+	bool asym;
+	struct rpi_lane *lanes; /* [peer_count] */
+	struct rpi_peer *peers; /* shared */
+	struct rp_run *runs;	/* [RPI_FRAME_COUNT] */
+	struct rpi_rouser rouser;
+	struct rpi_park *park; /* the parent's own */
+	struct rpi_handles handles;
+	struct rpi_admission admission;
+	struct rpi_gate gate;
+
+	/* Whether the worker processes see this host memory. */
+	bool (*visible)(void *context, const void *addr, size_t bytes);
+	void *visible_context;
+
+	_Atomic uint32_t closing; /* sticky: submits are refused */
+	_Atomic uint32_t fall;	  /* enum rpi_fall, release */
+	char fall_text[RPI_ERROR_BYTES]; /* valid once fall is not NONE */
+
+	uint64_t next_run_seq; /* under admission */
+
+	/* Where finished runs are announced, beside their waiters. */
+	_Atomic uint64_t notice_targets; /* RPI_NOTICE_FD | RPI_NOTICE_RING */
+	int event_fd;			 /* rp_worker_fd(); -1 before it is made */
+	int ring_fd;			 /* the caller's io_uring, or -1 */
+	uint64_t ring_user_data;
+	struct rpi_burst *finished; /* handles for rp_worker_reap() */
+
+	_Atomic uint64_t dispatches;
+	_Atomic uint64_t failed;
+	_Atomic uint64_t ring_full_waits;
+	_Atomic uint64_t frame_waits;
+};
+
+static inline uint64_t rpi_run_word(uint64_t seq, enum rpi_run_state state)
+{
+	return seq << RPI_RUN_STATE_BITS | (uint64_t)state;
+}
+
+/* submit.c */
+int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
+		     const struct rp_arg *args, size_t nargs,
+		     const struct rp_run_config *config, uint64_t *run_out);
+
+/* args.c: check the arguments of a call, copy them, note what they grant. */
+int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs);
+
+/* encode.c: check one task's arguments, find whom it follows, and write it into
+ * the lane of `peer`. The lane has been checked by nobody: it may have to wait. */
+int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
+		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count);
+
+/* Fail the run for everybody: the first one's text stays. Peers that wait for
+ * something of this run are woken. */
+void rpi_run_cancel(struct rp_run *run, int status, const char *text);
+
+/* finish.c: if all tasks of the run have ended, collect its outcome. True when
+ * the run is over, whoever did it. */
+bool rpi_run_poll(struct rp_run *run, uint64_t seq);
+
+/* End a run whose processes are gone, whatever its tasks say. */
+void rpi_run_finish_fallen(struct rp_run *run);
+
+/* Tell those that a notice names; the caller has taken the notice. */
+void rpi_plane_announce(struct rpi_plane *plane, uint64_t targets);
+
+/* wait.c: until the run is over. deadline_ns: CLOCK_MONOTONIC, UINT64_MAX none.
+ * 0, or -ETIMEDOUT. */
+int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
+		    uint64_t deadline_ns);
+
+/* Wake every waiting thread of the parent: something changed for all. */
+void rpi_gate_wake_all(struct rpi_plane *plane);
+
+/* Tell followers that a run has ended. */
+void rpi_gate_published(struct rpi_plane *plane);
+
+/* room.c: wait until the lane has room for one more task with these arguments.
+ * 0, -ENOSPC never, -EOWNERDEAD, -ESHUTDOWN. */
+int rpi_plane_await_room(struct rpi_plane *plane, const char *call, uint32_t peer,
+			 size_t arg_bytes);
+
+/* The handle's outcome: waits, then 1; 0 when the deadline passed; -ESTALE. */
+int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadline_ns,
+			  int *status_out);
+
+#endif

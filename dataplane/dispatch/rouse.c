@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Off the hot path: somebody sleeps, so one system call is due. */
+#include "dispatch/rouse.h"
+
+void rpi_rouse_sleeper(struct rpi_rouser *rouser, uint32_t peer)
+{
+	/* Whoever takes the 1 owes the wake-up, so that there is exactly one. */
+	if (!atomic_exchange_explicit(&rouser->peers[peer].dozing, 0,
+				      memory_order_acq_rel))
+		return;
+	rpi_park_wake(&rouser->parks[peer], &rouser->waker);
+	atomic_fetch_add_explicit(&rouser->wakes, 1, memory_order_relaxed);
+}
+
+void rpi_rouse_all(struct rpi_rouser *rouser)
+{
+	uint32_t peer;
+
+	rpi_barrier_sleeper(rouser->asym);
+	for (peer = 0; peer < rouser->peer_count; peer++)
+		rpi_rouse_sleeper(rouser, peer);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a call to an accepted run. Steady state: no system call, no allocation;
+ * the only lock is admission, which is one compare-and-swap when nobody else
+ * submits.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "dispatch/frame.h"
+#include "dispatch/plane.h"
+
+/* The plane whose orchestration this thread is in: a submit from there would
+ * wait for itself. */
+static _Thread_local const struct rpi_plane *orchestrating;
+
+static int check_open(struct rpi_plane *plane)
+{
+	if (rpi_unlikely(atomic_load_explicit(&plane->closing, memory_order_acquire)))
+		return rpi_fail(-ESHUTDOWN,
+				"rp_worker_submit: the worker is closed or being closed");
+	if (rpi_unlikely(atomic_load_explicit(&plane->fall, memory_order_acquire) !=
+			 RPI_FALL_NONE))
+		return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
+	return 0;
+}
+
+static int find_program(const struct rpi_plane *plane, struct rp_program *program,
+			uint32_t *idx_out)
+{
+	char names[256];
+	size_t at = 0;
+	uint32_t i;
+
+	if (!program) {
+		*idx_out = 0;
+		if (plane->program_count == 1)
+			return 0;
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: program NULL, expected one of the %u that "
+				"the worker was prepared with",
+				plane->program_count);
+	}
+	for (i = 0; i < plane->program_count; i++) {
+		if (plane->programs[i] == program) {
+			*idx_out = i;
+			return 0;
+		}
+	}
+	for (i = 0; i < plane->program_count && at + 1 < sizeof(names); i++)
+		at += rpi_format(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
+				 plane->programs[i]->name);
+	return rpi_fail(-ENOENT,
+			"rp_worker_submit: program '%s' at %p was not prepared on this "
+			"worker, expected one of: %s",
+			program->name, (void *)program, names);
+}
+
+/* A free frame; the oldest run is waited for when there is none. Its error stays
+ * its own. */
+static int take_frame(struct rpi_plane *plane, struct rp_run **run_out)
+{
+	for (;;) {
+		struct rp_run *oldest = NULL;
+		uint64_t oldest_seq = UINT64_MAX;
+		uint32_t idx;
+		int err;
+
+		for (idx = 0; idx < RPI_FRAME_COUNT; idx++) {
+			struct rp_run *run = &plane->runs[idx];
+			/* Acquire: the frame's last run has been collected. */
+			uint64_t word =
+				atomic_load_explicit(&run->word, memory_order_acquire);
+			uint64_t seq = word >> RPI_RUN_STATE_BITS;
+
+			if (word == rpi_run_word(seq, RPI_RUN_FREE)) {
+				*run_out = run;
+				return 0;
+			}
+			if (seq < oldest_seq) {
+				oldest = run;
+				oldest_seq = seq;
+			}
+		}
+		atomic_fetch_add_explicit(&plane->frame_waits, 1, memory_order_relaxed);
+		rpi_plane_await(plane, oldest->frame_idx, oldest_seq, UINT64_MAX);
+		err = check_open(plane);
+		if (err)
+			return err;
+	}
+}
+
+static int check_config(const struct rp_run_config *config)
+{
+	if (config && config->size != sizeof(*config))
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: config size %zu, expected %zu (use "
+				"rp_run_config_init())",
+				config->size, sizeof(*config));
+	return 0;
+}
+
+static void begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
+		  const struct rp_run_config *config)
+{
+	struct rpi_plane *plane = run->plane;
+	uint32_t peer;
+
+	run->seq = plane->next_run_seq++;
+	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_BUILDING),
+			      memory_order_relaxed);
+	atomic_store_explicit(&run->peers, 0, memory_order_relaxed);
+	run->program = program;
+	run->program_idx = program_idx;
+	run->next_chip = 0;
+	rpi_hazards_reset(&run->hazards);
+	for (peer = 0; peer < plane->peer_count; peer++)
+		plane->lanes[peer].lone_next = true;
+	if (config)
+		run->frame->config = *config;
+	else
+		rp_run_config_init(&run->frame->config);
+}
+
+static int orchestrate(struct rp_run *run)
+{
+	const struct rp_program *program = run->program;
+	struct rp_task task = { .entry = 0,
+				.chip = 0,
+				.args = run->args,
+				.arg_count = program->param_count };
+	const struct rpi_plane *outer = orchestrating;
+	int err;
+
+	if (!program->orchestrate)
+		return rp_run_task(run, &task);
+	orchestrating = run->plane;
+	err = program->orchestrate(run, run->args, program->param_count, program->user);
+	orchestrating = outer;
+	if (err > 0)
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: the orchestration of '%s' returned %d, "
+				"expected 0 or a negative errno",
+				program->name, err);
+	return err;
+}
+
+/* All tasks are enqueued: from here on the run can end. */
+static void accept_run(struct rp_run *run)
+{
+	struct rpi_plane *plane = run->plane;
+	uint64_t targets =
+		atomic_load_explicit(&plane->notice_targets, memory_order_acquire);
+	uint64_t peers = atomic_load_explicit(&run->peers, memory_order_relaxed);
+	uint64_t left = peers;
+
+	atomic_store_explicit(&run->frame->peers, peers, memory_order_relaxed);
+	while (left) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+
+		left &= left - 1;
+		rpi_lane_flush(&plane->lanes[peer]);
+		atomic_store_explicit(&run->frame->target_seq[peer],
+				      plane->lanes[peer].next_seq - 1,
+				      memory_order_relaxed);
+	}
+	/* Release: whoever sees this run's number here sees its targets. */
+	atomic_store_explicit(&run->frame->notice,
+			      run->seq << RPI_NOTICE_RUN_SHIFT | targets |
+				      (targets ? RPI_NOTICE_ARMED : 0),
+			      memory_order_release);
+	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_RUNNING),
+			      memory_order_release);
+	if (rpi_unlikely(targets)) {
+		/* E5 with ALWAYS: the tasks may all have ended before the notice was
+		 * armed; then it is taken here. */
+		atomic_thread_fence(memory_order_seq_cst);
+		rpi_run_poll(run, run->seq);
+	}
+}
+
+/* A fall may have been judged before this run counted as running. */
+static void check_fallen(struct rp_run *run)
+{
+	struct rpi_plane *plane = run->plane;
+	uint32_t fall;
+
+	rpi_barrier_light(plane->asym);
+	fall = atomic_load_explicit(&plane->fall, memory_order_acquire);
+	if (rpi_likely(fall == RPI_FALL_NONE))
+		return;
+	while (fall != RPI_FALL_OVER) {
+		struct timespec moment = { .tv_nsec = 100000 };
+
+		nanosleep(&moment, NULL);
+		fall = atomic_load_explicit(&plane->fall, memory_order_acquire);
+	}
+	rpi_run_finish_fallen(run);
+}
+
+/* The orchestration failed: end what it enqueued, then forget the run. */
+static void abandon(struct rp_run *run, int err, const char *text)
+{
+	struct rpi_plane *plane = run->plane;
+
+	if (!atomic_load_explicit(&run->peers, memory_order_relaxed)) {
+		rpi_handles_cancel(&plane->handles, run->handle_idx);
+		atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_FREE),
+				      memory_order_release);
+		rpi_gate_published(plane);
+		return;
+	}
+	rpi_run_cancel(run, err, text);
+	accept_run(run);
+	check_fallen(run);
+	rpi_plane_await(plane, run->frame_idx, run->seq, UINT64_MAX);
+}
+
+static int build(struct rpi_plane *plane, struct rp_program *program,
+		 uint32_t program_idx, const struct rp_arg *args, size_t nargs,
+		 const struct rp_run_config *config, uint64_t *run_out)
+{
+	char text[RPI_ERROR_BYTES];
+	struct rp_run *run;
+	uint64_t handle;
+	int err;
+
+	err = take_frame(plane, &run);
+	if (err)
+		return err;
+	err = rpi_handles_take(&plane->handles, &run->handle_idx, &handle);
+	if (err)
+		return err;
+	begin(run, program, program_idx, config);
+	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
+	plane->handles.slots[run->handle_idx].run_seq = run->seq;
+	err = rpi_run_bind(run, args, nargs);
+	if (!err)
+		err = orchestrate(run);
+	if (rpi_unlikely(err)) {
+		rpi_format(text, sizeof(text), "%s", rp_last_error());
+		abandon(run, err, text);
+		rpi_handles_release(&plane->handles, handle);
+		rpi_error_set(text);
+		return err;
+	}
+	accept_run(run);
+	check_fallen(run);
+	atomic_fetch_add_explicit(&plane->dispatches, 1, memory_order_relaxed);
+	*run_out = handle;
+	return 0;
+}
+
+int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
+		     const struct rp_arg *args, size_t nargs,
+		     const struct rp_run_config *config, uint64_t *run_out)
+{
+	uint32_t program_idx;
+	int err;
+
+	err = check_open(plane);
+	if (!err)
+		err = check_config(config);
+	if (!err)
+		err = find_program(plane, program, &program_idx);
+	if (err)
+		return err;
+	if (orchestrating == plane)
+		return rpi_fail(-EDEADLK, "rp_worker_submit: called from an orchestration "
+					  "of the same worker, which it would wait for");
+	rpi_admission_enter(&plane->admission);
+	/* Again: a close may have begun while this thread queued. */
+	err = check_open(plane);
+	if (!err)
+		err = build(plane, plane->programs[program_idx], program_idx, args, nargs,
+			    config, run_out);
+	rpi_admission_leave(&plane->admission);
+	return err;
+}

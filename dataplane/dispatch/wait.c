@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads of the parent that wait for a run.
+ *
+ * A short wait looks for itself. A longer one elects a leader: it spins for the
+ * adaptive budget, then arms the notices of the runs in flight and sleeps on the
+ * one park that worker processes wake. The others are followers and sleep on
+ * `epoch`, which changes when a run has ended or the leader has left; a follower
+ * arms its own run first, so that its end wakes the leader, who collects it.
+ *
+ * Memory order.
+ *   E5 notice   see wire.h; arm_run() and rpi_barrier_sleeper() are its ends here
+ *   W1 gate     a follower counts itself, then looks at its run and at the lead;
+ *               who ends a run or leaves the lead stores that, then looks at the
+ *               count. All four are seq_cst, so at least one sees the other.
+ * Invariant: while followers sleep there is a leader, or epoch has changed since
+ * they looked.
+ */
+#include <errno.h>
+
+#include "base/futex.h"
+#include "dispatch/frame.h"
+#include "dispatch/plane.h"
+
+/* Looks before the lead is asked for: about what a quick dispatch takes. */
+#define QUICK_LOOKS 64
+
+/* A sleep when the heavy barrier was refused after set-up: the wake-up may have
+ * been missed, so look again soon. */
+#define UNSURE_SLEEP_NS 1000000u
+
+/* Clock looks of a spin that has a deadline but no budget. */
+#define DEADLINE_TURNS 64
+
+#define AGAIN 1
+
+static bool past(uint64_t deadline_ns)
+{
+	return deadline_ns != UINT64_MAX && rpi_now_ns() >= deadline_ns;
+}
+
+static void arm_run(struct rpi_plane *plane, struct rp_run *run)
+{
+	uint64_t word = atomic_load_explicit(&run->word, memory_order_acquire);
+	uint64_t seq = word >> RPI_RUN_STATE_BITS;
+	uint64_t left = atomic_load_explicit(&run->peers, memory_order_relaxed);
+	uint64_t seen;
+	uint64_t next;
+
+	if (word != rpi_run_word(seq, RPI_RUN_RUNNING))
+		return;
+	seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
+	do {
+		if (seen >> RPI_NOTICE_RUN_SHIFT != seq)
+			return; /* ended meanwhile */
+		next = seen | RPI_NOTICE_ARMED | RPI_NOTICE_WAITER;
+		/* E5: the targets stand in the frame since the run was accepted. */
+	} while (!atomic_compare_exchange_weak_explicit(&run->frame->notice, &seen, next,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+	while (left) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+
+		left &= left - 1;
+		atomic_fetch_or_explicit(&plane->peers[peer].attention,
+					 RPI_ATTENTION_FRAME(run->frame_idx),
+					 memory_order_acq_rel);
+	}
+}
+
+/* The leader leaves: nobody sleeps on the park, so nobody is to be woken there. */
+static void disarm_run(struct rp_run *run)
+{
+	uint64_t seen =
+		atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
+	uint64_t next;
+
+	do {
+		if (!(seen & RPI_NOTICE_WAITER))
+			return;
+		next = seen & ~RPI_NOTICE_WAITER;
+		if (!(next & RPI_NOTICE_TARGETS))
+			next &= ~RPI_NOTICE_ARMED;
+	} while (!atomic_compare_exchange_weak_explicit(&run->frame->notice, &seen, next,
+							memory_order_acq_rel,
+							memory_order_relaxed));
+}
+
+/* Collect whatever has ended: followers wait for it. */
+static void poll_all(struct rpi_plane *plane)
+{
+	uint32_t idx;
+
+	for (idx = 0; idx < RPI_FRAME_COUNT; idx++) {
+		uint64_t word = atomic_load_explicit(&plane->runs[idx].word,
+						     memory_order_acquire);
+		uint64_t seq = word >> RPI_RUN_STATE_BITS;
+
+		if (word == rpi_run_word(seq, RPI_RUN_RUNNING))
+			rpi_run_poll(&plane->runs[idx], seq);
+	}
+}
+
+static void bump_epoch(struct rpi_gate *gate)
+{
+	atomic_fetch_add_explicit(&gate->epoch, 1, memory_order_seq_cst);
+	rpi_futex_wake_all(&gate->epoch, RPI_FUTEX_PRIVATE);
+}
+
+void rpi_gate_published(struct rpi_plane *plane)
+{
+	/* W1: the run's word was stored before. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (rpi_unlikely(atomic_load_explicit(&plane->gate.followers,
+					      memory_order_seq_cst)))
+		bump_epoch(&plane->gate);
+}
+
+void rpi_gate_wake_all(struct rpi_plane *plane)
+{
+	bump_epoch(&plane->gate);
+	rpi_park_wake(plane->park, &plane->rouser.waker);
+}
+
+static bool try_lead(struct rpi_gate *gate)
+{
+	uint32_t expected = 0;
+
+	return atomic_compare_exchange_strong_explicit(&gate->leader, &expected, 1,
+						       memory_order_seq_cst,
+						       memory_order_seq_cst);
+}
+
+static void resign(struct rpi_gate *gate)
+{
+	atomic_store_explicit(&gate->budget_ns, rpi_spin_budget(&gate->spin),
+			      memory_order_relaxed);
+	/* W1. The next leader finds the spin state and the park as they are now. */
+	atomic_store_explicit(&gate->leader, 0, memory_order_seq_cst);
+	if (atomic_load_explicit(&gate->followers, memory_order_seq_cst))
+		bump_epoch(gate);
+}
+
+/* Look until the run is over, the spin's budget is spent (1) or the deadline has
+ * passed. The leader collects for its followers meanwhile. */
+static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
+			uint64_t deadline_ns, struct rpi_spin_wait *wait, bool leads)
+{
+	uint32_t turns = 0;
+
+	while (!rpi_run_poll(run, seq)) {
+		if (!rpi_spin_again(wait))
+			return AGAIN;
+		if (++turns % DEADLINE_TURNS)
+			continue;
+		if (past(deadline_ns))
+			return -ETIMEDOUT;
+		if (leads && atomic_load_explicit(&plane->gate.followers,
+						  memory_order_relaxed))
+			poll_all(plane);
+	}
+	return 0;
+}
+
+static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
+			 uint64_t deadline_ns)
+{
+	for (;;) {
+		uint64_t until_ns = deadline_ns;
+		uint32_t idx;
+
+		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
+			arm_run(plane, &plane->runs[idx]);
+		if (!rpi_barrier_sleeper(plane->asym)) { /* E5 */
+			uint64_t soon_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+
+			until_ns = soon_ns < until_ns ? soon_ns : until_ns;
+		}
+		poll_all(plane);
+		if (rpi_run_poll(run, seq))
+			return 0;
+		if (past(deadline_ns))
+			return -ETIMEDOUT;
+		atomic_fetch_add_explicit(&plane->gate.sleeps, 1, memory_order_relaxed);
+		rpi_park_sleep(plane->park, until_ns);
+	}
+}
+
+static int wait_as_leader(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
+			  uint64_t deadline_ns)
+{
+	struct rpi_gate *gate = &plane->gate;
+	struct rpi_spin_wait wait;
+	uint32_t idx;
+	int ret;
+
+	rpi_spin_begin(&wait, &gate->spin);
+	ret = spin_for_run(plane, run, seq, deadline_ns, &wait, true);
+	if (ret == AGAIN) {
+		ret = sleep_for_run(plane, run, seq, deadline_ns);
+		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
+			disarm_run(&plane->runs[idx]);
+	}
+	rpi_spin_end(&wait);
+	resign(gate);
+	return ret;
+}
+
+static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
+			    uint64_t deadline_ns)
+{
+	struct rpi_gate *gate = &plane->gate;
+	struct rpi_spin_wait wait;
+	struct rpi_spin mine;
+	uint32_t epoch;
+	int ret;
+
+	/* The spin state is the leader's; a follower borrows its budget. */
+	rpi_spin_init(&mine, RPI_SPIN_NEVER, 0, 0, gate->spin.crowded);
+	mine.budget_ns = atomic_load_explicit(&gate->budget_ns, memory_order_relaxed);
+	rpi_spin_begin(&wait, &mine);
+	ret = spin_for_run(plane, run, seq, deadline_ns, &wait, false);
+	if (ret != AGAIN)
+		return ret;
+	atomic_fetch_add_explicit(&gate->followers, 1, memory_order_seq_cst); /* W1 */
+	epoch = atomic_load_explicit(&gate->epoch, memory_order_seq_cst);
+	arm_run(plane, run);
+	rpi_barrier_sleeper(plane->asym); /* E5 */
+	if (!rpi_run_poll(run, seq) &&
+	    atomic_load_explicit(&gate->leader, memory_order_seq_cst)) {
+		atomic_fetch_add_explicit(&gate->sleeps, 1, memory_order_relaxed);
+		rpi_futex_wait(&gate->epoch, epoch, RPI_FUTEX_PRIVATE, deadline_ns);
+	}
+	atomic_fetch_sub_explicit(&gate->followers, 1, memory_order_seq_cst);
+	return past(deadline_ns) ? -ETIMEDOUT : AGAIN;
+}
+
+int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
+		    uint64_t deadline_ns)
+{
+	struct rp_run *run = &plane->runs[run_idx];
+	int looks;
+	int ret;
+
+	if (plane->gate.patient) {
+		for (looks = 0; looks < QUICK_LOOKS; looks++) {
+			if (rpi_run_poll(run, run_seq))
+				return 0;
+			rpi_cpu_pause();
+		}
+	}
+	for (;;) {
+		if (rpi_run_poll(run, run_seq))
+			return 0;
+		if (past(deadline_ns))
+			return -ETIMEDOUT;
+		ret = try_lead(&plane->gate)
+			      ? wait_as_leader(plane, run, run_seq, deadline_ns)
+			      : wait_as_follower(plane, run, run_seq, deadline_ns);
+		if (ret == -ETIMEDOUT && rpi_run_poll(run, run_seq))
+			return 0;
+		if (ret != AGAIN)
+			return ret;
+	}
+}
+
+int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadline_ns,
+			  int *status_out)
+{
+	struct rpi_handle_slot *slot;
+	uint32_t idx;
+	int ret;
+
+	for (;;) {
+		slot = rpi_handles_find(&plane->handles, run, &idx);
+		if (!slot)
+			return -ESTALE;
+		if (rpi_handle_is_done(slot))
+			return rpi_handles_outcome(&plane->handles, run, status_out);
+		ret = rpi_plane_await(plane, slot->run_idx, slot->run_seq, deadline_ns);
+		if (ret)
+			return 0;
+	}
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the parent and its worker processes share: the layout of tasks, of each
+ * process's lane, and of the two frames. Everything here lives in regions that
+ * existed before the fork and stand at one address everywhere. Each block of
+ * RPI_SHARE_ALIGN bytes has one writer, or says who may write it and how.
+ *
+ * Sequences. Tasks of one process are numbered from 1 in the order that the
+ * parent publishes them; a process works them off in that order. Runs are
+ * numbered from 1 over the worker's life. Both are 64 bits and never wrap.
+ *
+ * Memory order. Each site in dispatch/ and chip/ names the edge it is an end of.
+ *   E1 submit   parent fills a task and its arguments -> slot seq, or the burst
+ *               ring's tail, release;  consumer acquire -> reads them
+ *   E2 done     consumer writes outputs -> done_seq release;  parent and peers
+ *               done_seq acquire -> read the outputs
+ *   E3 loaded   consumer has read its inputs -> loaded_seq release;  a peer's
+ *               loaded_seq acquire -> overwrites them
+ *   E4 doze     sleeper stores `dozing`, heavy barrier, looks for work again;
+ *               waker publishes work, light barrier, reads `dozing`
+ *   E5 notice   parent arms frames and `attention`, heavy barrier, looks at
+ *               done_seq again;  consumer stores done_seq, light barrier, reads
+ *               `attention`
+ *   E6 cancel   whoever fails a run writes its text -> `failed_run` release;
+ *               readers acquire -> read the text after the run's tasks ended
+ */
+#ifndef RPI_DISPATCH_WIRE_H
+#define RPI_DISPATCH_WIRE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ringplane/worker.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+
+#define RPI_FRAME_COUNT 2
+
+enum rpi_op {
+	RPI_OP_RUN = 1,	     /* run a chip entry */
+	RPI_OP_CALLBACK = 2, /* run a callback */
+};
+
+/* Up to this many dependencies travel in the task itself. */
+#define RPI_INLINE_DEPS 2
+
+/* A task must follow `seq` of `peer`. */
+struct rpi_dep {
+	uint64_t seq;
+	uint32_t peer;
+	uint32_t loaded; /* 1: follow its loaded_seq, 0: its done_seq */
+};
+
+/* One task, exactly one cache line: the payload of a slot and, with its
+ * sequence, the element of a burst ring. */
+struct rpi_task_body {
+	uint8_t op;	   /* enum rpi_op */
+	uint8_t frame_idx; /* 0..RPI_FRAME_COUNT-1 */
+	uint16_t dep_count; /* past RPI_INLINE_DEPS they lead the argument stream */
+	uint16_t program;  /* index into the worker's programs */
+	uint16_t entry;	   /* index into its entries or callbacks */
+	uint32_t args_at;  /* byte offset into the lane's argument ring */
+	uint16_t arg_count;
+	uint16_t reserved;
+	uint64_t run_seq;
+	struct rpi_dep deps[RPI_INLINE_DEPS];
+};
+
+struct rpi_task {
+	uint64_t seq;
+	struct rpi_task_body body;
+};
+
+static_assert(sizeof(struct rpi_task_body) == 56, "the rest of a slot");
+static_assert(sizeof(struct rpi_task) == RPI_CACHE_LINE, "a task is one line");
+
+/* The argument stream of a task: dependencies past the inline ones, then one
+ * record per argument, each a multiple of 16 bytes. */
+struct rpi_wire_scalar {
+	uint8_t kind; /* RP_ARG_SCALAR */
+	uint8_t dtype;
+	uint8_t reserved[6];
+	uint64_t bits;
+};
+
+struct rpi_wire_tensor {
+	uint8_t kind; /* RP_ARG_TENSOR */
+	uint8_t dtype;
+	uint8_t rank;
+	uint8_t access;
+	uint32_t strided; /* 1: RP_MAX_DIMS strides and 8 bytes of padding follow */
+	uint64_t address;
+	uint64_t bytes; /* packed */
+	int64_t shape[RP_MAX_DIMS];
+};
+
+struct rpi_wire_strides {
+	int64_t strides[RP_MAX_DIMS]; /* in elements */
+	uint64_t reserved;
+};
+
+static_assert(sizeof(struct rpi_wire_scalar) == 16, "stream unit");
+static_assert(sizeof(struct rpi_wire_tensor) == 64, "stream unit");
+static_assert(sizeof(struct rpi_wire_strides) == 48, "stream unit");
+static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
+
+/* Where a process is in its life; it alone writes its phase. */
+enum rpi_phase {
+	RPI_PHASE_FORKED = 0,
+	RPI_PHASE_CLEAN = 1,   /* descriptors, signals, name */
+	RPI_PHASE_MEMORY = 2,  /* regions touched */
+	RPI_PHASE_BACKEND = 3, /* device opened */
+	RPI_PHASE_READY = 4,
+	RPI_PHASE_FAILED = 5, /* status and text say why */
+};
+
+/* What a worker process has counted. Written by it alone, with relaxed stores. */
+struct rpi_peer_counts {
+	_Atomic uint64_t tasks;
+	_Atomic uint64_t cancelled;
+	_Atomic uint64_t bytes_in;
+	_Atomic uint64_t bytes_out;
+	_Atomic uint64_t bytes_zeroed;
+	_Atomic uint64_t copies_in;
+	_Atomic uint64_t copies_out;
+	_Atomic uint64_t sleeps;
+	_Atomic uint64_t caller_wakes;
+};
+
+/* The shared words of one worker process. */
+struct rpi_peer {
+	/* The process writes this block on every task; others poll it. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t done_seq; /* E2 */
+
+	/* The process writes this block when a task has taken its inputs. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t loaded_seq; /* E3 */
+
+	/* 1: the process sleeps or is about to. It sets it; whoever clears it by
+	 * exchange owes it the wake-up (itself: nothing). */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t dozing; /* E4 */
+
+	/* Others set bits here to be told of progress; rarely written. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t attention; /* E5, RPI_ATTENTION_* */
+	_Atomic uint32_t stop; /* sticky, set once by the parent; 1 */
+	_Atomic uint64_t dep_waiters; /* peers that sleep on this one's progress */
+	_Atomic uint64_t room_seq; /* the parent waits for done_seq to reach this */
+
+	/* Start-up, then counters; the process writes it. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t phase; /* release; enum rpi_phase */
+	_Atomic uint32_t room_futex; /* bumped when room_seq was reached */
+	int32_t start_status; /* valid once phase is RPI_PHASE_FAILED */
+	uint32_t reserved;
+	uint64_t populate_ns;
+	struct rpi_peer_counts counts;
+	char start_text[RPI_ERROR_BYTES];
+};
+
+#define RPI_ATTENTION_FRAME(idx) (1u << (idx))
+#define RPI_ATTENTION_DEPS	 (1u << 2)
+#define RPI_ATTENTION_ROOM	 (1u << 3)
+/* Every run's notice is armed (rp_worker_fd(), a ring of the caller): set for
+ * good, so that both sides of E5 can do with a plain full fence. */
+#define RPI_ATTENTION_ALWAYS	 (1u << 4)
+
+static_assert(offsetof(struct rpi_peer, loaded_seq) == 1 * RPI_SHARE_ALIGN,
+	      "each writer owns whole blocks");
+static_assert(offsetof(struct rpi_peer, dozing) == 2 * RPI_SHARE_ALIGN,
+	      "each writer owns whole blocks");
+static_assert(offsetof(struct rpi_peer, attention) == 3 * RPI_SHARE_ALIGN,
+	      "each writer owns whole blocks");
+static_assert(offsetof(struct rpi_peer, phase) == 4 * RPI_SHARE_ALIGN,
+	      "each writer owns whole blocks");
+
+/* The state of a frame's notice, in one word so that it can be taken by one
+ * compare-and-swap: run_seq << 8 | whom to tell << 1 | armed. */
+#define RPI_NOTICE_ARMED	UINT64_C(1)
+#define RPI_NOTICE_WAITER	UINT64_C(2) /* the elected sleeping thread */
+#define RPI_NOTICE_FD		UINT64_C(4) /* rp_worker_fd() */
+#define RPI_NOTICE_RING		UINT64_C(8) /* the caller's own io_uring */
+#define RPI_NOTICE_TARGETS	(RPI_NOTICE_WAITER | RPI_NOTICE_FD | RPI_NOTICE_RING)
+#define RPI_NOTICE_RUN_SHIFT	8
+
+/* What of a run must be seen in another process. */
+struct rpi_frame {
+	/* The parent writes this block. Arming the notice and taking it (which clears
+	 * all its bits) are compare-and-swaps; a taker may be any process. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t notice; /* E5 */
+	_Atomic uint64_t peers; /* bit set: that peer has tasks */
+	_Atomic uint64_t target_seq[RP_MAX_PEERS];
+
+	/* run_seq of the run that failed last in this frame. Set by compare-and-
+	 * swap by whoever fails it first, who then owns the text below. Never
+	 * reset: another run is another number, so a healthy run writes nothing. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t cancelled_run;
+	_Atomic uint64_t failed_run; /* E6 */
+	int32_t failed_status;
+	int32_t failed_peer; /* -1: the parent */
+	char failed_text[RPI_ERROR_BYTES];
+
+	/* The run's own copy of its configuration; E1. */
+	_Alignas(RPI_SHARE_ALIGN) struct rp_run_config config;
+};
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RPI_MEMORY_VIEW_H
+#define RPI_MEMORY_VIEW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ringplane/tensor.h>
+
+/* No view spans or moves more, so that sums of two spans and differences of two
+ * offsets stay within an int64_t. Far above what an address space holds. */
+#define RPI_VIEW_BYTES_MAX (INT64_MAX / 4)
+
+/*
+ * A view in bytes: the runs of run_bytes each that start at
+ * base + sum of i_k * stride_bytes[k], 0 <= i_k < shape[k].
+ *
+ * Straight from a tensor a run is one element (one byte for RP_FP4E2M1), and every dim
+ * is there; rpi_view_normalise() makes the runs long and the dims few, down to rank 0,
+ * which is one run.
+ */
+struct rpi_view {
+	uintptr_t base;	    /* its lowest byte: strides are positive */
+	int64_t span_bytes; /* from base to one past the highest byte */
+	int64_t run_bytes;
+	uint32_t rank; /* 0 to RP_MAX_DIMS */
+	uint32_t pad0;
+	int64_t shape[RP_MAX_DIMS];
+	int64_t stride_bytes[RP_MAX_DIMS];
+};
+
+/* What every call demands of a tensor; `call` opens the error line. Defined with the
+ * dtypes. */
+int rpi_tensor_check(const char *call, const struct rp_tensor *t);
+
+/* Bytes that `elements` of this dtype take. The count must be even for RP_FP4E2M1. */
+int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements);
+
+/* The view of a tensor, or what rpi_tensor_check() says of it. */
+int rpi_view_from_tensor(const char *call, const struct rp_tensor *t,
+			 struct rpi_view *out);
+
+/* Same bytes in the same order, fewest dims: those of length 1 go, a dim whose steps
+ * continue the next one joins it, and inner dims without gaps join the run. */
+void rpi_view_normalise(struct rpi_view *view);
+
+/* How many bytes a copy of the view moves. */
+int64_t rpi_view_bytes(const struct rpi_view *view);
+
+/* The lowest byte and one past the highest. */
+static inline void rpi_view_extent(const struct rpi_view *view, uintptr_t *lowest_out,
+				   uintptr_t *past_out)
+{
+	*lowest_out = view->base;
+	*past_out = view->base + (uintptr_t)view->span_bytes;
+}
+
+/*
+ * Copy the elements in row-major order to or from rpi_view_bytes() packed bytes. base
+ * must be an address of this process; packed and view must not overlap. Where a view
+ * reaches a byte twice, unpack leaves the later element there.
+ */
+void rpi_view_pack(void *packed, const struct rpi_view *view);
+void rpi_view_unpack(const struct rpi_view *view, const void *packed);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* All of ringplane's public interface. */
+#ifndef RINGPLANE_RINGPLANE_H
+#define RINGPLANE_RINGPLANE_H
+
+#include <ringplane/chip.h>
+#include <ringplane/error.h>
+#include <ringplane/handle.h>
+#include <ringplane/memory.h>
+#include <ringplane/program.h>
+#include <ringplane/run.h>
+#include <ringplane/tensor.h>
+#include <ringplane/worker.h>
+
+#endif

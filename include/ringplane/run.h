@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* What a host orchestration does: look at the run, enqueue its tasks. */
+#ifndef RINGPLANE_RUN_H
+#define RINGPLANE_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ringplane/export.h>
+#include <ringplane/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rp_run_config;
+
+/* Let the worker choose: chips in turn, in submit order, from chip 0 in each run. */
+#define RP_CHIP_ANY (-1)
+
+/* One unit of work on one chip. */
+struct rp_task {
+	uint32_t entry; /* index into the program's entries */
+	int32_t chip;	/* 0..rp_run_chip_count()-1, or RP_CHIP_ANY */
+	const struct rp_arg *args;
+	uint32_t arg_count;
+	uint32_t flags; /* must be 0 */
+};
+
+/*
+ * Enqueue a task. It may start before this call returns. Tasks of one chip run
+ * in the order they were enqueued. Tasks of different workers are ordered by
+ * the memory that they name: one that reads or writes what an earlier one
+ * writes starts after that one has ended; one that writes what an earlier one
+ * reads starts after that one has taken its inputs (with unified memory: after
+ * it has ended). Views of one buffer that share no byte are independent.
+ *
+ * task     read during the call only.
+ * Threads  the orchestration's own, until it returns.
+ * Blocks   when the chip's ring is full, until it has room.
+ * Returns  0
+ *          -EINVAL     entry, chip, flags, an argument's kind or shape, two
+ *                      overlapping written tensors, more than
+ *                      RP_MAX_TASK_TENSORS or RP_MAX_TASK_SCALARS
+ *          -EACCES     an access that the program's parameter does not grant
+ *          -EFAULT     host memory that the chips can't see
+ *          -ENOSPC     the arguments don't fit the worker's arg_ring_bytes
+ *          -EOWNERDEAD a worker process died
+ *          -ESHUTDOWN  the worker is being closed by force
+ * Spec     001, DistributedWorker; 002, Distributed (L3+) programs
+ */
+RP_API int rp_run_task(struct rp_run *run, const struct rp_task *task);
+
+/*
+ * Enqueue a callback of the program, ordered like a task by the memory it
+ * names. Threads, blocking and errors as rp_run_task().
+ */
+RP_API int rp_run_callback(struct rp_run *run, uint32_t callback,
+			   const struct rp_arg *args, uint32_t arg_count);
+
+RP_API uint32_t rp_run_chip_count(const struct rp_run *run);
+
+/* Counts the worker's accepted runs from 1; entries see the same number. */
+RP_API uint64_t rp_run_id(const struct rp_run *run);
+
+/* This run's own copy of its configuration. */
+RP_API const struct rp_run_config *rp_run_get_config(const struct rp_run *run);
+
+/* Write the orchestration's error line and return `code`. */
+RP_API int rp_run_fail(struct rp_run *run, int code, const char *format, ...)
+	__attribute__((cold, format(printf, 3, 4)));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A prepared worker: one forked process per chip and per callback worker, the
+ * memory that they share with this process, and two frames in which dispatches
+ * travel.
+ */
+#ifndef RINGPLANE_WORKER_H
+#define RINGPLANE_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ringplane/export.h>
+#include <ringplane/handle.h>
+#include <ringplane/memory.h>
+#include <ringplane/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rp_worker;
+
+/* Chips and callback workers of one worker, together. */
+#define RP_MAX_PEERS 64
+
+/* How a side waits. A sleeper is woken by one wake-up, one awake by none. */
+enum rp_wait_policy {
+	RP_WAIT_HYBRID = 0, /* spin for a budget that follows the gaps, then sleep */
+	RP_WAIT_SPIN = 1,   /* never sleep */
+	RP_WAIT_BLOCK = 2,  /* look once, then sleep */
+};
+
+/* What a side sleeps in. */
+enum rp_sleep_engine {
+	RP_SLEEP_AUTO = 0, /* io_uring where it works, else futex */
+	RP_SLEEP_URING = 1,
+	RP_SLEEP_FUTEX = 2,
+};
+
+/*
+ * Fill with rp_worker_options_init(), then change what matters. Zero means the
+ * default, except where a comment says otherwise.
+ */
+struct rp_worker_options {
+	size_t size; /* sizeof(struct rp_worker_options) */
+
+	/* Chips, one process each. Default 1. */
+	uint32_t chip_count;
+
+	/* Seconds until every process must be ready: positive and finite; 0 is
+	 * refused. rp_worker_options_init() sets 300. */
+	double startup_timeout_s;
+
+	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none. */
+	const int *chip_cpus;
+
+	/* Waiting, for the caller's threads and for the worker processes. */
+	enum rp_wait_policy wait;
+	enum rp_wait_policy worker_wait;
+
+	/* Bounds of the hybrid spin, in us. Defaults 20 and 200; when the processes
+	 * that want to spin outnumber the CPUs, the defaults shrink to 0 and 20. */
+	uint32_t spin_us_min;
+	uint32_t spin_us_max;
+	enum rp_sleep_engine sleep_engine;
+
+	/* Huge pages for the regions and the device memory. */
+	enum rp_page_policy pages;
+
+	/* Device memory of each chip, bytes. Default 1 GiB, backed on first use. */
+	size_t device_memory_bytes;
+
+	/* Entries work on shared host memory in place: no copies, no private
+	 * device memory for arguments. */
+	bool unified_memory;
+
+	/* Tasks and bytes of task arguments that one process can have queued; a
+	 * full ring presses back. Defaults 1024 and 256 KiB. */
+	uint32_t task_ring_slots;
+	size_t arg_ring_bytes;
+
+	/* Handles that may exist unreleased. Default 4096. */
+	uint32_t handle_count;
+
+	/* An io_uring of the caller, made before this call: each finished dispatch
+	 * posts one CQE with this user_data to it. ring_fd -1: none (set by
+	 * rp_worker_options_init()). */
+	int ring_fd;
+	uint64_t ring_user_data;
+
+	/* Chip backend. NULL: "sim". */
+	const char *backend;
+};
+
+RP_API void rp_worker_options_init(struct rp_worker_options *options);
+
+/* What one dispatch may choose. Snapshotted when it is accepted. */
+struct rp_run_config {
+	size_t size;  /* sizeof(struct rp_run_config) */
+	uint64_t tag; /* handed to the orchestration, entries and callbacks */
+};
+
+RP_API void rp_run_config_init(struct rp_run_config *config);
+
+/*
+ * Fork the worker processes and wait until all are ready.
+ *
+ * programs    what the worker can dispatch; at least one. They must agree on
+ *             platform, runtime and chip count. The worker keeps references.
+ * options     NULL: all defaults. Read during the call only.
+ * worker_out  end it with rp_worker_close(), release it with rp_worker_free().
+ *
+ * Blocks      yes, up to startup_timeout_s. Threads: any.
+ * Returns     0
+ *             -EINVAL      an option or a program; found before any fork
+ *             -ETIMEDOUT   a process was not ready in time; the line names it
+ *             -EOWNERDEAD  a process died before it was ready, with its status
+ *             -ENOMEM, -EMFILE, -ENFILE, -EAGAIN  the system's limits
+ *             -EOPNOTSUPP  no such backend, or a sleep engine the kernel refuses
+ *             other        what a process's own set-up failed with
+ *             After a failure nothing is left: no process, descriptor, memory.
+ * Spec        001, prepare() Parameters Worth Knowing
+ */
+RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
+			     const struct rp_worker_options *options,
+			     struct rp_worker **worker_out);
+
+/*
+ * Start a dispatch. The program's orchestration runs in this thread. Two
+ * dispatches may be in flight; a third first waits for the oldest to end, and
+ * does not raise that one's error.
+ *
+ * program     one that the worker was prepared with; NULL when it has only one.
+ * args        one per parameter, copied. Host memory must come from
+ *             rp_shared_alloc(); it stays the caller's, must not be
+ *             changed or freed until the dispatch has ended, and overlapping
+ *             dispatches need distinct written buffers.
+ * config      NULL: defaults. Copied.
+ * handle_out  release it with rp_handle_release().
+ *
+ * Threads     any, several at once; served in order of arrival.
+ * Blocks      while two dispatches are in flight, or a ring is full.
+ * Returns     0            accepted
+ *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity
+ *             -EFAULT      host memory that the chips can't see; names it
+ *             -ENOENT      the program was not prepared on this worker
+ *             -ENOSPC      handle_count handles are unreleased
+ *             -ESHUTDOWN   closed, or being closed
+ *             -EOWNERDEAD  a worker process died
+ *             other        what the orchestration returned
+ *             After an error nothing of this dispatch is in flight.
+ * Spec        001, Bounded Asynchronous Dispatch
+ */
+RP_API int rp_worker_submit(struct rp_worker *worker, struct rp_program *program,
+			    const struct rp_arg *args, size_t nargs,
+			    const struct rp_run_config *config,
+			    struct rp_handle *handle_out);
+
+/* Submit, wait for the end, and release: returns either's error. */
+RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
+			 const struct rp_arg *args, size_t nargs,
+			 const struct rp_run_config *config);
+
+/*
+ * End the worker: refuse new dispatches, let the accepted ones end in order,
+ * stop the processes and reap them. Idempotent; of several closers one does the
+ * work and all return after it. Handles stay readable.
+ *
+ * timeout_ns  how long the accepted dispatches may take; RP_WAIT_FOREVER waits.
+ *             After it the processes are killed and those dispatches end with
+ *             -EOWNERDEAD.
+ *
+ * Threads     any, also while others submit and wait. Blocks: yes.
+ * Returns     0
+ *             -ETIMEDOUT   the deadline passed and the processes were killed
+ *             -EINVAL      timeout_ns is below RP_WAIT_FOREVER
+ *             other        the first error among the dispatches that nobody had
+ *                          waited for
+ * Spec        001, Methods (close)
+ */
+RP_API int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns);
+
+/* Close if that was not done, killing what still runs, and release everything.
+ * Handles become stale. No other call on the worker may be going on. NULL: no-op. */
+RP_API void rp_worker_free(struct rp_worker *worker);
+
+/*
+ * A descriptor for poll, epoll (level or edge triggered) or an io_uring poll:
+ * readable once a dispatch accepted after the first call of this function has
+ * ended, or a worker process died, until rp_worker_reap() has been called.
+ * Before the first call finished dispatches raise nothing and cost nothing.
+ *
+ * Ownership   the worker's; never read, write or close it. Valid until free.
+ * Returns     the descriptor, or -ESHUTDOWN
+ */
+RP_API int rp_worker_fd(struct rp_worker *worker);
+
+/*
+ * Make rp_worker_fd() quiet and take the handles that have ended since. Call it
+ * until it returns less than `max`.
+ *
+ * handles_out  may hold handles that were released meanwhile (-ESTALE).
+ * Returns      how many were stored, 0..max. Never blocks. Threads: any.
+ */
+RP_API size_t rp_worker_reap(struct rp_worker *worker, struct rp_handle *handles_out,
+			     size_t max);
+
+RP_API uint32_t rp_worker_chip_count(const struct rp_worker *worker);
+
+/* Process id of a chip (0..chip_count-1) or, past those, a callback worker;
+ * 0 when there is no such one or it has ended. */
+RP_API int rp_worker_pid(const struct rp_worker *worker, uint32_t peer);
+
+/* What this worker's sides sleep in, and why it is not io_uring ("" if it is). */
+RP_API enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
+						   const char **reason_out);
+
+/*
+ * What each region got: fills up to `max` entries and returns how many there
+ * are. Reads /proc; not for the hot path.
+ */
+RP_API size_t rp_worker_memory_report(struct rp_worker *worker,
+				      struct rp_region_info *info_out, size_t max);
+
+/* Counters since prepare. Sums over the processes; read while they run. */
+struct rp_worker_stats {
+	size_t size; /* sizeof(struct rp_worker_stats), set by the caller */
+	uint64_t dispatches;	   /* accepted */
+	uint64_t dispatches_failed;
+	uint64_t tasks;		   /* ended on chips and callback workers */
+	uint64_t tasks_cancelled;  /* not run because their run had failed */
+	uint64_t bytes_to_device;  /* copied for arguments */
+	uint64_t bytes_from_device;
+	uint64_t bytes_zeroed;	   /* of OUT arguments */
+	uint64_t copies_to_device;
+	uint64_t copies_from_device;
+	uint64_t worker_sleeps;	   /* times a worker process slept */
+	uint64_t worker_wakes;	   /* wake-ups sent to worker processes */
+	uint64_t caller_sleeps;	   /* times a waiting thread slept */
+	uint64_t caller_wakes;	   /* wake-ups that workers sent to the caller */
+	uint64_t ring_full_waits;  /* times a full ring pressed back */
+	uint64_t frame_waits;	   /* submits that found both frames taken */
+	uint64_t background_populate_bytes;
+};
+
+/* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */
+RP_API int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
