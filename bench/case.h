@@ -26,7 +26,8 @@ struct bench_round {
 	uint64_t ops; /* how many samples to take */
 	uint64_t seed;
 	struct bench_samples *samples;
-	uint64_t work; /* checksum: whatever depends on what was really done */
+	/* Checksum: depends on what was really done, and not on what went before. */
+	uint64_t work;
 	uint64_t failures, retries;
 };
 

@@ -60,7 +60,7 @@ static inline struct line_words *place(const struct bench_pingpong *p, uint64_t 
 static int line_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	enum bench_spin spin = p->spin;
-	uint64_t seq = p->seq, before = bench_ticks(), after;
+	uint64_t base = p->seq, seq = base, before = bench_ticks(), after;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		struct line_words *words = place(p, ++seq);
@@ -76,7 +76,7 @@ static int line_ping(struct bench_pingpong *p, struct bench_round *round)
 		before = after;
 	}
 	p->seq = seq;
-	round->work += seq;
+	round->work += seq - base;
 	return 0;
 }
 
@@ -99,7 +99,8 @@ static int line_echo(struct bench_pingpong *p, uint64_t ops)
 static int payload_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	enum bench_spin spin = p->spin;
-	uint64_t seq = p->seq, got[PAYLOAD_WORDS], before = bench_ticks(), after;
+	uint64_t base = p->seq, seq = base, got[PAYLOAD_WORDS];
+	uint64_t before = bench_ticks(), after;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		struct line_words *words = place(p, ++seq);
@@ -121,7 +122,7 @@ static int payload_ping(struct bench_pingpong *p, struct bench_round *round)
 			round->failures++;
 		}
 		after = bench_ticks();
-		round->work += got[seq % PAYLOAD_WORDS];
+		round->work += got[i % PAYLOAD_WORDS] - base;
 		bench_samples_add(round->samples, bench_ticks_ns(after - before));
 		before = after;
 	}

@@ -38,12 +38,16 @@ static unsigned char *map_touched(size_t bytes)
 	return at;
 }
 
+static void unmap(unsigned char *at, size_t bytes)
+{
+	if (at)
+		munmap(at, bytes);
+}
+
 static void unmap_buffers(void)
 {
-	if (buffers.from)
-		munmap(buffers.from, buffers.bytes);
-	if (buffers.to)
-		munmap(buffers.to, buffers.bytes);
+	unmap(buffers.from, buffers.bytes);
+	unmap(buffers.to, buffers.bytes);
 	buffers.from = buffers.to = NULL;
 	buffers.bytes = 0;
 }
@@ -58,27 +62,32 @@ static void fill(unsigned char *at, size_t bytes, uint64_t seed)
 	}
 }
 
+/* The smaller cases keep what they have where the larger buffers can't be had. */
 static int grow_buffers(size_t bytes, uint64_t seed)
 {
-	uint64_t available;
+	uint64_t available = bench_memory_available();
+	unsigned char *from, *to;
 
 	if (bytes <= buffers.bytes)
 		return 0;
-	available = bench_memory_available();
 	if (available < SPARE_BYTES || (available - SPARE_BYTES) / 2 < bytes)
 		return rpi_fail(BENCH_SKIP,
-				"two buffers of %zu MiB, only %" PRIu64
+				"two buffers of %zu MiB wanted, %" PRIu64
 				" MiB are available",
 				bytes >> 20, available >> 20);
-	unmap_buffers();
-	buffers.bytes = bytes;
-	buffers.from = map_touched(bytes);
-	buffers.to = map_touched(bytes);
-	if (!buffers.from || !buffers.to) {
-		unmap_buffers();
-		return rpi_fail(-ENOMEM, "mmap: two buffers of %zu bytes", bytes);
+	from = map_touched(bytes);
+	to = map_touched(bytes);
+	if (!from || !to) {
+		unmap(from, bytes);
+		unmap(to, bytes);
+		return rpi_fail(BENCH_SKIP,
+				"two buffers of %zu bytes could not be mapped", bytes);
 	}
-	fill(buffers.from, bytes, seed);
+	unmap_buffers();
+	buffers.from = from;
+	buffers.to = to;
+	buffers.bytes = bytes;
+	fill(from, bytes, seed);
 	return 0;
 }
 

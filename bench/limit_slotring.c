@@ -59,7 +59,8 @@ static int slotring_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	struct slot_rings *rings = p->shared;
 	enum bench_spin spin = p->spin;
-	uint64_t seq = p->seq, body[BODY_WORDS], before = bench_ticks(), after;
+	uint64_t base = p->seq, seq = base, body[BODY_WORDS];
+	uint64_t before = bench_ticks(), after;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		int err;
@@ -77,7 +78,7 @@ static int slotring_ping(struct bench_pingpong *p, struct bench_round *round)
 			round->failures++;
 		}
 		after = bench_ticks();
-		round->work += body[seq % BODY_WORDS];
+		round->work += body[i % BODY_WORDS] - base;
 		bench_samples_add(round->samples, bench_ticks_ns(after - before));
 		before = after;
 	}

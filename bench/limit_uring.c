@@ -143,7 +143,7 @@ static int uring_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	struct uring_pair *pair = p->data;
 	struct io_uring *own = &pair->ring[BENCH_PARENT];
-	uint64_t before = bench_ticks(), after;
+	uint64_t base = p->seq, before = bench_ticks(), after;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		int err = queue_message(own, pair->ring[BENCH_PEER].ring_fd, ++p->seq);
@@ -153,7 +153,7 @@ static int uring_ping(struct bench_pingpong *p, struct bench_round *round)
 		if (err)
 			return err;
 		after = bench_ticks();
-		round->work += p->seq;
+		round->work += p->seq - base;
 		bench_samples_add(round->samples, bench_ticks_ns(after - before));
 		before = after;
 	}

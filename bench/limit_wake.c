@@ -70,7 +70,7 @@ static uint64_t message(const struct bench_pingpong *p, uint64_t seq)
 static int ways_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	const struct ways *ways = p->data;
-	uint64_t before = bench_ticks(), after, got = 0;
+	uint64_t base = p->seq, before = bench_ticks(), after, got = 0;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		uint64_t word = message(p, ++p->seq);
@@ -85,7 +85,7 @@ static int ways_ping(struct bench_pingpong *p, struct bench_round *round)
 			rpi_fail(-EIO, "%s: another word came back", p->kind->name);
 			round->failures++;
 		}
-		round->work += got;
+		round->work += p->seq - base + (got == word);
 		bench_samples_add(round->samples, bench_ticks_ns(after - before));
 		before = after;
 	}
@@ -211,7 +211,7 @@ static int futex_get(_Atomic uint32_t *word, uint32_t seq, struct bench_peer *pe
 static int futex_ping(struct bench_pingpong *p, struct bench_round *round)
 {
 	struct futex_words *words = p->shared;
-	uint64_t before = bench_ticks(), after;
+	uint64_t base = p->seq, before = bench_ticks(), after;
 
 	for (uint64_t i = 0; i < round->ops; i++) {
 		uint32_t seq = (uint32_t)++p->seq;
@@ -222,7 +222,7 @@ static int futex_ping(struct bench_pingpong *p, struct bench_round *round)
 		if (err)
 			return err;
 		after = bench_ticks();
-		round->work += seq;
+		round->work += p->seq - base;
 		bench_samples_add(round->samples, bench_ticks_ns(after - before));
 		before = after;
 	}

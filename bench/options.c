@@ -17,6 +17,9 @@
 #define RUNS_MAX     1000
 #define SEED_DEFAULT 42
 
+/* No number that anybody would mean. */
+#define NOT_GIVEN INT_MIN
+
 /* As popt fills them, before they are judged. */
 struct raw_options {
 	int quick, json, csv, runs;
@@ -44,21 +47,21 @@ static int judge(struct bench_options *options, const struct raw_options *raw)
 {
 	if (raw->json && raw->csv)
 		return rpi_fail(-EINVAL, "--json and --csv: both given, expected one");
-	if (raw->runs < 0 || raw->runs > RUNS_MAX)
+	if (raw->runs != NOT_GIVEN && (raw->runs < 1 || raw->runs > RUNS_MAX))
 		return rpi_fail(-EINVAL, "--runs: %d, expected 1 to %d", raw->runs,
 				RUNS_MAX);
-	if (raw->ops < 0)
+	if (raw->ops != NOT_GIVEN && raw->ops < 1)
 		return rpi_fail(-EINVAL, "--ops: %lld, expected 1 or more", raw->ops);
 
 	options->quick = raw->quick;
 	options->format = raw->json  ? BENCH_FORMAT_JSON
 			  : raw->csv ? BENCH_FORMAT_CSV
 				     : BENCH_FORMAT_TEXT;
-	options->run_count = raw->runs	  ? (unsigned int)raw->runs
-			     : raw->quick ? RUNS_QUICK
-					  : RUNS_DEFAULT;
+	options->run_count = raw->runs != NOT_GIVEN ? (unsigned int)raw->runs
+			     : raw->quick	    ? RUNS_QUICK
+						    : RUNS_DEFAULT;
 	options->seed = (uint64_t)raw->seed;
-	options->ops = (uint64_t)raw->ops;
+	options->ops = raw->ops == NOT_GIVEN ? 0 : (uint64_t)raw->ops;
 	options->only = raw->only ? strdup(raw->only) : NULL;
 	if (raw->cpus)
 		return parse_cpus(raw->cpus, options->cpu);
@@ -68,7 +71,9 @@ static int judge(struct bench_options *options, const struct raw_options *raw)
 int bench_options_parse(struct bench_options *options,
 			const struct bench_command *command, int argc, const char **argv)
 {
-	struct raw_options raw = { .seed = SEED_DEFAULT };
+	struct raw_options raw = { .runs = NOT_GIVEN,
+				   .ops = NOT_GIVEN,
+				   .seed = SEED_DEFAULT };
 	struct poptOption none[] = { POPT_TABLEEND };
 	struct poptOption table[] = {
 		{ "quick", 'q', POPT_ARG_NONE, &raw.quick, 0,

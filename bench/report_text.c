@@ -60,16 +60,18 @@ static const char *number(char cell[CELL_BYTES], double value)
 
 static void print_line(const struct bench_result *r, int width, FILE *out)
 {
-	char cell[8][CELL_BYTES];
-	char ratio[CELL_BYTES] = "-";
+	char cell[7][CELL_BYTES];
+	char ratio[CELL_BYTES] = "-", spread[2 * CELL_BYTES] = "-";
 
 	if (isfinite(r->ratio))
 		rpi_format(ratio, sizeof(ratio), "%.2f", r->ratio);
-	fprintf(out, "%-*s  %-4s %9s %9s %9s %9s %9s %7s  %s..%s\n", width, r->name,
-		r->unit, number(cell[0], r->median), number(cell[1], r->p99),
+	if (isfinite(r->p50_min) && isfinite(r->p50_max))
+		rpi_format(spread, sizeof(spread), "%s..%s", number(cell[5], r->p50_min),
+			   number(cell[6], r->p50_max));
+	fprintf(out, "%-*s  %-4s %9s %9s %9s %9s %9s %7s  %s\n", width, r->name, r->unit,
+		number(cell[0], r->median), number(cell[1], r->p99),
 		number(cell[2], r->p999), number(cell[3], r->max),
-		number(cell[4], r->limit), ratio, number(cell[5], r->p50_min),
-		number(cell[6], r->p50_max));
+		number(cell[4], r->limit), ratio, spread);
 }
 
 /* What does not fit into a line. */

@@ -125,8 +125,11 @@ static int run_command(const struct bench_command *command, int argc, const char
 	struct bench_options options;
 	struct bench_plan plan = { 0 };
 	struct bench_results results = { 0 };
+	char title[32];
 	int status;
 
+	rpi_format(title, sizeof(title), "rpbench %s", command->name);
+	argv[0] = title; /* as the help shows it */
 	if (bench_options_parse(&options, command, argc, argv))
 		status = complain(EXIT_USAGE);
 	else if (command->plan(&plan, &options))

@@ -109,6 +109,17 @@ static int lane_round(struct runner *r, struct lane *lane, struct bench_samples 
 	return err;
 }
 
+static int lane_enter(struct lane *lane)
+{
+	int err;
+
+	rpi_error_set("");
+	err = lane->c->enter ? lane->c->enter(lane->c) : 0;
+	if (err)
+		lane_fail(lane, err);
+	return err;
+}
+
 /* Doubles the operations until warm_ms are spent, then knows how many a run has. */
 static void lane_warm_up(struct runner *r, struct lane *lane)
 {
@@ -116,10 +127,8 @@ static void lane_warm_up(struct runner *r, struct lane *lane)
 	uint64_t begin = rpi_now_ns(), before = begin, after, ops = 1;
 	double per_op;
 
-	if (lane->c->enter && lane->c->enter(lane->c)) {
-		lane_fail(lane, -EIO);
+	if (lane_enter(lane))
 		return;
-	}
 	for (;;) {
 		r->scratch.count = 0;
 		if (lane_round(r, lane, &r->scratch, ops, false))
@@ -153,10 +162,8 @@ static void lane_slice(struct runner *r, struct lane *lane, unsigned int slice)
 
 	if (!lane->alive || !ops)
 		return;
-	if (lane->c->enter && lane->c->enter(lane->c)) {
-		lane_fail(lane, -EIO);
+	if (lane_enter(lane))
 		return;
-	}
 	r->scratch.count = 0;
 	if (!prime || !lane_round(r, lane, &r->scratch, prime, false))
 		lane_round(r, lane, &lane->samples, ops, true);

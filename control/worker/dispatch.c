@@ -9,17 +9,18 @@ int rp_worker_submit(struct rp_worker *worker, struct rp_program *program,
 		     const struct rp_arg *args, size_t nargs,
 		     const struct rp_run_config *config, struct rp_handle *handle_out)
 {
-	uint64_t run;
+	struct rpi_ticket ticket;
 	int err;
 
 	if (rpi_unlikely(!worker || !handle_out))
 		return rpi_fail(-EINVAL, "rp_worker_submit: %s NULL, expected one",
 				worker ? "handle_out" : "worker");
-	err = rpi_plane_submit(&worker->plane, program, args, nargs, config, &run);
+	err = rpi_plane_submit(&worker->plane, program, args, nargs, config, true,
+			       &ticket);
 	if (rpi_unlikely(err))
 		return err;
 	handle_out->worker = worker->id;
-	handle_out->run = run;
+	handle_out->run = ticket.handle;
 	return 0;
 }
 
@@ -27,18 +28,14 @@ int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 		  const struct rp_arg *args, size_t nargs,
 		  const struct rp_run_config *config)
 {
-	uint64_t run;
-	int status = 0;
+	struct rpi_ticket ticket;
 	int err;
 
 	if (rpi_unlikely(!worker))
 		return rpi_fail(-EINVAL, "rp_worker_run: worker NULL, expected one");
-	err = rpi_plane_submit(&worker->plane, program, args, nargs, config, &run);
-	if (rpi_unlikely(err))
-		return err;
-	rpi_plane_wait_handle(&worker->plane, run, UINT64_MAX, &status);
-	rpi_handles_release(&worker->plane.handles, run);
-	return status;
+	err = rpi_plane_submit(&worker->plane, program, args, nargs, config, false,
+			       &ticket);
+	return err ? err : rpi_plane_settle(&worker->plane, &ticket);
 }
 
 static int stale(const char *call)

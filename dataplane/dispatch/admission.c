@@ -112,7 +112,7 @@ void rpi_admission_enter(struct rpi_admission *admission)
 void rpi_admission_leave(struct rpi_admission *admission)
 {
 	for (;;) {
-		if (hand_on(admission))
+		if (!rpi_burst_empty(admission->queue) && hand_on(admission))
 			return;
 		atomic_store_explicit(&admission->taken, 0, memory_order_release); /* A1 */
 		atomic_thread_fence(memory_order_seq_cst);			    /* A2 */

@@ -232,13 +232,13 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	body = (struct rpi_task_body){
 		.op = (uint8_t)op,
 		.frame_idx = (uint8_t)run->frame_idx,
-		.dep_count = (uint16_t)rpi_follow_count(&run->follow),
 		.program = (uint16_t)run->program_idx,
 		.entry = (uint16_t)entry,
 		.arg_count = (uint16_t)arg_count,
 		.run_seq = run->seq,
 	};
-	if (rpi_unlikely(body.dep_count)) {
+	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
+		body.dep_count = (uint16_t)rpi_follow_count(&run->follow);
 		rpi_follow_list(&run->follow, deps);
 		if (body.dep_count > RPI_INLINE_DEPS)
 			spilled = body.dep_count - RPI_INLINE_DEPS;

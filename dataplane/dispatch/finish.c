@@ -75,20 +75,26 @@ static void collect(struct rp_run *run, int status, const char *text)
 	uint64_t seq = run->seq;
 	uint64_t announce = atomic_load_explicit(&plane->notice_targets,
 						 memory_order_relaxed);
-	uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
 	uint64_t targets;
 
 	if (rpi_unlikely(status))
 		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
-	rpi_handles_finish(&plane->handles, run->handle_idx, status, text);
-	if (announce)
+	if (rpi_unlikely(announce) &&
+	    plane->handles.slots[run->handle_idx].handed_out) {
+		uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
+
+		rpi_handles_finish(&plane->handles, run->handle_idx, status, text);
 		remember(plane, handle);
+	} else {
+		rpi_handles_finish(&plane->handles, run->handle_idx, status, text);
+	}
 	/* A notice that is still armed is ours to deliver: the frame's next run may
 	 * be armed before the last process comes to look at it. */
 	targets = rpi_frame_take_notice(run->frame, seq);
-	/* Release: the next run of this frame starts from what was read here. */
-	atomic_store_explicit(&run->word, rpi_run_word(seq, RPI_RUN_FREE),
-			      memory_order_release);
+	/* Release: the next run of this frame starts from what was read here. An
+	 * exchange, because W1 wants a full barrier behind it. */
+	atomic_exchange_explicit(&run->word, rpi_run_word(seq, RPI_RUN_FREE),
+				 memory_order_seq_cst);
 	rpi_gate_published(plane);
 	if (rpi_unlikely(targets))
 		rpi_plane_announce(plane, targets);

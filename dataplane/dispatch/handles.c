@@ -2,8 +2,8 @@
 /*
  * Memory order. The slot's word is the only thing that is shared; its owner
  * fills status and text, then sets DONE with release; a reader that saw DONE
- * with acquire reads them. Invariant: a slot is on the free list exactly while
- * neither USER nor RUN is set.
+ * with acquire reads them. Invariant: a slot is on the free list, or the
+ * spare one, exactly while neither USER nor RUN is set.
  *
  * Never: a system call, an allocation (after init), a lock.
  */
@@ -64,13 +64,36 @@ uint64_t rpi_handles_word(const struct rpi_handles *handles, uint32_t idx)
 	return (uint64_t)generation_of(word) << GENERATION_SHIFT | idx;
 }
 
-int rpi_handles_take(struct rpi_handles *handles, uint32_t *idx_out, uint64_t *run_out)
+static void give_back(struct rpi_handles *handles, uint32_t idx)
+{
+	/* Release: the slot's word is stored. Acquire: so is that of the one taken. */
+	uint32_t old =
+		atomic_exchange_explicit(&handles->spare, idx + 1, memory_order_acq_rel);
+
+	if (!old--)
+		return;
+	rpi_burst_push(handles->free, &old, 1);
+}
+
+static bool find_free(struct rpi_handles *handles, uint32_t *idx_out)
+{
+	uint32_t spare =
+		atomic_exchange_explicit(&handles->spare, 0, memory_order_acq_rel);
+
+	if (!spare)
+		return rpi_burst_pop(handles->free, idx_out, 1);
+	*idx_out = spare - 1;
+	return true;
+}
+
+int rpi_handles_take(struct rpi_handles *handles, bool user, uint32_t *idx_out,
+		     uint64_t *run_out)
 {
 	struct rpi_handle_slot *slot;
 	uint64_t word;
 	uint32_t idx;
 
-	if (!rpi_burst_pop(handles->free, &idx, 1))
+	if (!find_free(handles, &idx))
 		return rpi_fail(-ENOSPC,
 				"rp_worker_submit: all %u handles are taken, expected some "
 				"to be given back by rp_handle_release() (handle_count)",
@@ -78,9 +101,10 @@ int rpi_handles_take(struct rpi_handles *handles, uint32_t *idx_out, uint64_t *r
 	slot = &handles->slots[idx];
 	/* Relaxed: the free list handed it to this thread alone. */
 	word = atomic_load_explicit(&slot->word, memory_order_relaxed);
-	word = (word >> GENERATION_SHIFT << GENERATION_SHIFT) | RPI_HANDLE_USER |
-	       RPI_HANDLE_RUN;
+	word = (word >> GENERATION_SHIFT << GENERATION_SHIFT) | RPI_HANDLE_RUN |
+	       (user ? RPI_HANDLE_USER : 0);
 	slot->status = 0;
+	slot->handed_out = user;
 	atomic_store_explicit(&slot->waited, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, word, memory_order_release);
 	*idx_out = idx;
@@ -130,18 +154,40 @@ static void let_go(struct rpi_handles *handles, uint32_t idx, uint64_t bits, uin
 							memory_order_acq_rel,
 							memory_order_relaxed));
 	if (last)
-		rpi_burst_push(handles->free, &idx, 1);
+		give_back(handles, idx);
 }
 
 void rpi_handles_finish(struct rpi_handles *handles, uint32_t idx, int status,
 			const char *text)
 {
 	struct rpi_handle_slot *slot = &handles->slots[idx];
+	uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
 
 	slot->status = status;
 	if (status)
 		rpi_format(handles->texts[idx], RPI_ERROR_BYTES, "%s", text ? text : "");
-	let_go(handles, idx, RPI_HANDLE_RUN, RPI_HANDLE_DONE);
+	/* Nobody else can write a word that no handle names. */
+	if (!slot->handed_out)
+		atomic_store_explicit(&slot->word, word | RPI_HANDLE_DONE,
+				      memory_order_release);
+	else
+		let_go(handles, idx, RPI_HANDLE_RUN, RPI_HANDLE_DONE);
+}
+
+int rpi_handles_settle(struct rpi_handles *handles, uint32_t idx)
+{
+	struct rpi_handle_slot *slot = &handles->slots[idx];
+	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+	int status = slot->status;
+	bool last;
+
+	if (rpi_unlikely(status))
+		rpi_error_set(handles->texts[idx]);
+	atomic_store_explicit(&slot->word,
+			      word_after(word, RPI_HANDLE_RUN | RPI_HANDLE_DONE, 0, &last),
+			      memory_order_relaxed);
+	give_back(handles, idx);
+	return status;
 }
 
 void rpi_handles_cancel(struct rpi_handles *handles, uint32_t idx)
@@ -169,7 +215,7 @@ int rpi_handles_release(struct rpi_handles *handles, uint64_t run)
 							memory_order_acq_rel,
 							memory_order_acquire));
 	if (last)
-		rpi_burst_push(handles->free, &idx, 1);
+		give_back(handles, idx);
 	return 0;
 }
 

@@ -24,6 +24,7 @@ struct rpi_handle_slot {
 	uint32_t run_idx;	/* the frame that carries it while it runs */
 	_Atomic uint32_t waited;/* somebody has heard the outcome */
 	uint64_t run_seq;
+	bool handed_out; /* a handle names it, or did */
 };
 
 #define RPI_HANDLE_USER (UINT64_C(1) << 0) /* the user holds it */
@@ -35,22 +36,32 @@ struct rpi_handles {
 	char (*texts)[RPI_ERROR_BYTES]; /* same index; touched by failures only */
 	struct rpi_burst *free; /* several producers, several consumers; uint32_t */
 	uint32_t count;
+	/* One free slot at hand, index + 1 or 0: most handles live for one dispatch,
+	 * and passing a slot from one to the next costs an exchange, not a ring. */
+	_Alignas(RPI_CACHE_LINE) _Atomic uint32_t spare;
 };
 
 int rpi_handles_init(struct rpi_handles *handles, uint32_t count);
 void rpi_handles_fini(struct rpi_handles *handles);
 
-/* A slot for a new run, held by run and user; -ENOSPC when all are taken.
- * *run_out is the user's word: index and generation. */
-int rpi_handles_take(struct rpi_handles *handles, uint32_t *idx_out, uint64_t *run_out);
+/* A slot for a new run, held by the run and, with `user`, by a handle; -ENOSPC when
+ * all are taken. *run_out is the handle's word: index and generation. */
+int rpi_handles_take(struct rpi_handles *handles, bool user, uint32_t *idx_out,
+		     uint64_t *run_out);
 
 /* The slot of a user's word, or NULL when it is stale. */
 struct rpi_handle_slot *rpi_handles_find(struct rpi_handles *handles, uint64_t run,
 					 uint32_t *idx_out);
 
-/* Publish the outcome and let the run's hold go. text may be NULL. */
+/* Publish the outcome and let the run's hold go. text may be NULL. Where no handle
+ * was given out, the hold stays until the one who waits calls
+ * rpi_handles_settle(). */
 void rpi_handles_finish(struct rpi_handles *handles, uint32_t idx, int status,
 			const char *text);
+
+/* For a run without a handle, once it is over: its status (and this thread's error
+ * line), and the slot is free again. */
+int rpi_handles_settle(struct rpi_handles *handles, uint32_t idx);
 
 /* Let the user's hold go: 0, or -ESTALE. */
 int rpi_handles_release(struct rpi_handles *handles, uint64_t run);

@@ -62,6 +62,11 @@ int rpi_hazards_add(struct rpi_hazards *hazards, const struct rpi_view *view, bo
 
 void rpi_follow_reset(struct rpi_follow *follow);
 
+static inline bool rpi_follow_none(const struct rpi_follow *follow)
+{
+	return !(follow->peers_done | follow->peers_loaded);
+}
+
 /* How many dependencies `follow` makes, and their list. */
 uint32_t rpi_follow_count(const struct rpi_follow *follow);
 void rpi_follow_list(const struct rpi_follow *follow, struct rpi_dep *deps_out);

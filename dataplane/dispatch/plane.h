@@ -129,10 +129,22 @@ static inline uint64_t rpi_run_word(uint64_t seq, enum rpi_run_state state)
 	return seq << RPI_RUN_STATE_BITS | (uint64_t)state;
 }
 
-/* submit.c */
+/* An accepted run, for the one who submitted it. */
+struct rpi_ticket {
+	uint64_t handle; /* the user's word, if a handle was asked for */
+	uint64_t run_seq;
+	uint32_t run_idx;
+	uint32_t handle_idx;
+};
+
+/* submit.c. Without `wants_handle` the caller must rpi_plane_settle() the ticket. */
 int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_arg *args, size_t nargs,
-		     const struct rp_run_config *config, uint64_t *run_out);
+		     const struct rp_run_config *config, bool wants_handle,
+		     struct rpi_ticket *ticket_out);
+
+/* Wait for a run without a handle; its status. */
+int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket);
 
 /* args.c: check the arguments of a call, copy them, note what they grant. */
 int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs);

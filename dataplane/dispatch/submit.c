@@ -12,7 +12,8 @@
 
 /* The plane whose orchestration this thread is in: a submit from there would
  * wait for itself. */
-static _Thread_local const struct rpi_plane *orchestrating;
+static _Thread_local __attribute__((
+	tls_model("initial-exec"))) const struct rpi_plane *orchestrating;
 
 static int check_open(struct rpi_plane *plane)
 {
@@ -202,23 +203,31 @@ static void check_fallen(struct rp_run *run)
 static void abandon(struct rp_run *run, int err, const char *text)
 {
 	struct rpi_plane *plane = run->plane;
+	struct rpi_ticket ticket;
 
 	if (!atomic_load_explicit(&run->peers, memory_order_relaxed)) {
 		rpi_handles_cancel(&plane->handles, run->handle_idx);
-		atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_FREE),
-				      memory_order_release);
+		atomic_exchange_explicit(&run->word,
+					 rpi_run_word(run->seq, RPI_RUN_FREE),
+					 memory_order_seq_cst);
 		rpi_gate_published(plane);
 		return;
 	}
+	ticket.run_idx = run->frame_idx;
+	ticket.run_seq = run->seq;
+	ticket.handle_idx = run->handle_idx;
+	/* Nobody has heard of its handle, so nobody has it. */
+	plane->handles.slots[run->handle_idx].handed_out = false;
 	rpi_run_cancel(run, err, text);
 	accept_run(run);
 	check_fallen(run);
-	rpi_plane_await(plane, run->frame_idx, run->seq, UINT64_MAX);
+	rpi_plane_settle(plane, &ticket);
 }
 
 static int build(struct rpi_plane *plane, struct rp_program *program,
 		 uint32_t program_idx, const struct rp_arg *args, size_t nargs,
-		 const struct rp_run_config *config, uint64_t *run_out)
+		 const struct rp_run_config *config, bool wants_handle,
+		 struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
 	struct rp_run *run;
@@ -228,7 +237,7 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	err = take_frame(plane, &run);
 	if (err)
 		return err;
-	err = rpi_handles_take(&plane->handles, &run->handle_idx, &handle);
+	err = rpi_handles_take(&plane->handles, wants_handle, &run->handle_idx, &handle);
 	if (err)
 		return err;
 	begin(run, program, program_idx, config);
@@ -240,20 +249,27 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	if (rpi_unlikely(err)) {
 		rpi_format(text, sizeof(text), "%s", rp_last_error());
 		abandon(run, err, text);
-		rpi_handles_release(&plane->handles, handle);
 		rpi_error_set(text);
 		return err;
 	}
+	*ticket_out = (struct rpi_ticket){ .handle = handle,
+					   .run_seq = run->seq,
+					   .run_idx = run->frame_idx,
+					   .handle_idx = run->handle_idx };
 	accept_run(run);
 	check_fallen(run);
-	atomic_fetch_add_explicit(&plane->dispatches, 1, memory_order_relaxed);
-	*run_out = handle;
+	/* Relaxed, no read-modify-write: written under admission only. */
+	atomic_store_explicit(&plane->dispatches,
+			      atomic_load_explicit(&plane->dispatches,
+						   memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	return 0;
 }
 
 int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_arg *args, size_t nargs,
-		     const struct rp_run_config *config, uint64_t *run_out)
+		     const struct rp_run_config *config, bool wants_handle,
+		     struct rpi_ticket *ticket_out)
 {
 	uint32_t program_idx;
 	int err;
@@ -273,7 +289,13 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 	err = check_open(plane);
 	if (!err)
 		err = build(plane, plane->programs[program_idx], program_idx, args, nargs,
-			    config, run_out);
+			    config, wants_handle, ticket_out);
 	rpi_admission_leave(&plane->admission);
 	return err;
+}
+
+int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket)
+{
+	rpi_plane_await(plane, ticket->run_idx, ticket->run_seq, UINT64_MAX);
+	return rpi_handles_settle(&plane->handles, ticket->handle_idx);
 }

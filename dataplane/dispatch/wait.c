@@ -109,8 +109,7 @@ static void bump_epoch(struct rpi_gate *gate)
 
 void rpi_gate_published(struct rpi_plane *plane)
 {
-	/* W1: the run's word was stored before. */
-	atomic_thread_fence(memory_order_seq_cst);
+	/* W1: the run's word was exchanged before, seq_cst like this. */
 	if (rpi_unlikely(atomic_load_explicit(&plane->gate.followers,
 					      memory_order_seq_cst)))
 		bump_epoch(&plane->gate);
