@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+find_package(PkgConfig REQUIRED)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+find_library(HUGETLBFS_LIBRARY hugetlbfs REQUIRED)
+
+# Of DPDK only the inline headers of rte_ring are used, by one source. Its
+# pkg-config file forces an -march and an include that nothing else may see: take
+# the include directories alone.
+pkg_check_modules(DPDK REQUIRED libdpdk)
+set(RINGPLANE_DPDK_INCLUDES)
+foreach(flag IN LISTS DPDK_CFLAGS)
+  if(flag MATCHES "^-I(.+)$")
+    list(APPEND RINGPLANE_DPDK_INCLUDES ${CMAKE_MATCH_1})
+  endif()
+endforeach()
+list(APPEND RINGPLANE_DPDK_INCLUDES ${DPDK_INCLUDE_DIRS})
+list(REMOVE_DUPLICATES RINGPLANE_DPDK_INCLUDES)

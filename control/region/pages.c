@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "region/pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hugetlbfs.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/testing.h"
+
+#ifndef MFD_HUGE_SHIFT
+#define MFD_HUGE_SHIFT 26
+#endif
+
+/* A page larger than this wastes more than it saves on what is mapped here. */
+#define HUGE_PAGE_MAX ((size_t)2 << 20)
+
+/* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
+static int above_standard(int fd)
+{
+	int high;
+
+	if (fd < 0)
+		return -errno;
+	if (fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (high < 0)
+		high = -errno;
+	close(fd);
+	return high;
+}
+
+static size_t hugetlb_page_bytes(void)
+{
+	long bytes = gethugepagesize();
+
+	return bytes > 0 && (size_t)bytes <= HUGE_PAGE_MAX ? (size_t)bytes : 0;
+}
+
+/* A mounted hugetlbfs: an unlinked file there. libhugetlbfs prints a warning where
+ * there is no mount, so it is asked for the path first. */
+static int open_hugetlbfs(const char *name, size_t page_bytes)
+{
+	const char *path = hugetlbfs_find_path_for_size((long)page_bytes);
+
+	(void)name;
+	if (!path)
+		return -ENOENT;
+	return above_standard(hugetlbfs_unlinked_fd_for_size((long)page_bytes));
+}
+
+static int open_huge_memfd(const char *name, size_t page_bytes)
+{
+	unsigned int shift = (unsigned int)__builtin_ctzll(page_bytes);
+
+	return above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING |
+							 MFD_HUGETLB |
+							 shift << MFD_HUGE_SHIFT));
+}
+
+/* Transparent huge pages of shared memory are a policy of the machine. */
+static size_t thp_page_bytes(void)
+{
+	char text[128] = "";
+	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+
+	if (!file)
+		return 0;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	fclose(file);
+	if (strstr(text, "[never]") || strstr(text, "[deny]"))
+		return 0;
+	return HUGE_PAGE_MAX;
+}
+
+static int open_memfd(const char *name, size_t page_bytes)
+{
+	int err = rpi_test_point("region.memfd");
+
+	(void)page_bytes;
+	if (err)
+		return err;
+	return above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+}
+
+static size_t small_page_bytes(void)
+{
+	return RPI_SMALL_PAGE;
+}
+
+const struct rpi_page_source rpi_page_sources[] = {
+	{ RP_PAGE_HUGETLB, hugetlb_page_bytes, open_hugetlbfs },
+	{ RP_PAGE_HUGETLB, hugetlb_page_bytes, open_huge_memfd },
+	{ RP_PAGE_THP, thp_page_bytes, open_memfd },
+	{ RP_PAGE_4K, small_page_bytes, open_memfd },
+};
+
+const size_t rpi_page_source_count =
+	sizeof(rpi_page_sources) / sizeof(rpi_page_sources[0]);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "region/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/testing.h"
+#include "region/pages.h"
+#include "region/span.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Sums with a rounding can't wrap below this. */
+#define REGION_BYTES_MAX ((size_t)1 << 46)
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
+
+/* Kernels before 5.14: an atomic add of 0 writes without changing anything, whoever
+ * else writes there. */
+static void touch(uint8_t *at, size_t bytes, size_t page_bytes)
+{
+	size_t offset;
+
+	for (offset = 0; offset < bytes; offset += page_bytes)
+		atomic_fetch_add_explicit((_Atomic uint8_t *)(at + offset), 0,
+					  memory_order_relaxed);
+}
+
+static int populate(const struct rpi_region *region, size_t offset, size_t bytes)
+{
+	uint8_t *at = (uint8_t *)region->base + offset;
+
+	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
+		return 0;
+	if (errno == EINVAL) {
+		touch(at, bytes, region->page_bytes);
+		return 0;
+	}
+	return -errno;
+}
+
+int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
+{
+	size_t end;
+	int err;
+
+	if (offset > region->bytes || bytes > region->bytes - offset)
+		return rpi_fail(-ERANGE,
+				"region '%s': populate of %zu bytes at %zu, it has %zu",
+				region->name, bytes, offset, region->bytes);
+	end = round_up(offset + bytes, region->page_bytes);
+	offset = offset / region->page_bytes * region->page_bytes;
+	err = populate(region, offset, (end > region->bytes ? region->bytes : end) - offset);
+	if (err)
+		return rpi_fail(err, "region '%s': backing %zu bytes: %s", region->name,
+				bytes, strerror(-err));
+	return 0;
+}
+
+static int map(struct rpi_region *region)
+{
+	size_t align = region->page_bytes;
+	void *at;
+	int err;
+
+	err = rpi_span_take(region->bytes, align, &at);
+	if (err)
+		return err;
+	/* Reserved pages are accounted here: a pool that is too small refuses now,
+	 * not by a signal later. */
+	if (mmap(at, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 region->fd, 0) == MAP_FAILED) {
+		err = -errno;
+		rpi_span_give(at, region->bytes);
+		return err;
+	}
+	region->base = at;
+	return 0;
+}
+
+static int seal(int fd)
+{
+	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return 0;
+	/* A file of a hugetlbfs mount has no seals; nobody else can open it either:
+	 * it is unlinked. */
+	return errno == EINVAL ? 0 : -errno;
+}
+
+static int size_and_map(struct rpi_region *region)
+{
+	uint64_t begin_ns;
+	int err = 0;
+
+	if (ftruncate(region->fd, (off_t)region->bytes))
+		err = -errno;
+	if (!err)
+		err = seal(region->fd);
+	if (!err)
+		err = rpi_test_point("region.map");
+	if (!err)
+		err = map(region);
+	if (err)
+		return err;
+	if (region->kind == RP_PAGE_THP)
+		madvise(region->base, region->bytes, MADV_HUGEPAGE);
+	else if (region->kind == RP_PAGE_4K)
+		madvise(region->base, region->bytes, MADV_NOHUGEPAGE);
+	begin_ns = rpi_now_ns();
+	err = populate(region, 0, region->bytes);
+	region->populate_ns = rpi_now_ns() - begin_ns;
+	region->populated_bytes = err ? 0 : region->bytes;
+	return err;
+}
+
+static int try_source(struct rpi_region *region, const struct rpi_page_source *source,
+		      size_t bytes, size_t page_bytes)
+{
+	int err;
+
+	region->kind = source->kind;
+	region->page_bytes = page_bytes;
+	region->bytes = round_up(bytes, page_bytes);
+	region->fd = source->open(region->name, page_bytes);
+	if (region->fd < 0)
+		return region->fd;
+	err = size_and_map(region);
+	if (err)
+		rpi_region_destroy(region);
+	return err;
+}
+
+static bool wanted(const struct rpi_page_source *source, size_t bytes,
+		   enum rp_page_policy policy, size_t *page_bytes_out)
+{
+	bool huge = source->kind != RP_PAGE_4K;
+
+	if (huge ? policy == RP_PAGES_NEVER : policy == RP_PAGES_REQUIRE)
+		return false;
+	*page_bytes_out = source->page_bytes();
+	if (!*page_bytes_out)
+		return false;
+	/* A small object would waste most of a huge page. */
+	return !huge || policy == RP_PAGES_REQUIRE || bytes >= *page_bytes_out / 8;
+}
+
+/* THP is a hint to the kernel: where huge pages were required, look. */
+static bool really_huge(const struct rpi_region *region)
+{
+	struct rp_region_info info;
+
+	return !rpi_region_info(region, &info) && info.huge_bytes >= region->bytes;
+}
+
+int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
+		      enum rp_page_policy policy)
+{
+	int err = -ENOMEM;
+	size_t page_bytes;
+	size_t i;
+
+	memset(region, 0, sizeof(*region));
+	region->fd = -1;
+	rpi_format(region->name, sizeof(region->name), "%s", name);
+	if (!bytes || bytes > REGION_BYTES_MAX)
+		return rpi_fail(-EINVAL, "region '%s': %zu bytes, expected 1..%zu", name,
+				bytes, REGION_BYTES_MAX);
+	for (i = 0; i < rpi_page_source_count; i++) {
+		const struct rpi_page_source *source = &rpi_page_sources[i];
+
+		if (!wanted(source, bytes, policy, &page_bytes))
+			continue;
+		err = try_source(region, source, bytes, page_bytes);
+		if (err)
+			continue; /* not to be had: the next one */
+		if (policy != RP_PAGES_REQUIRE || really_huge(region))
+			return 0;
+		rpi_region_destroy(region);
+		err = -ENOMEM;
+	}
+	if (policy == RP_PAGES_REQUIRE)
+		return rpi_fail(-ENOMEM,
+				"region '%s': no huge pages for %zu bytes (pages is "
+				"RP_PAGES_REQUIRE), expected a pool (vm.nr_hugepages) or "
+				"shmem_enabled other than never",
+				name, bytes);
+	return rpi_fail(err, "region '%s': %zu bytes of shared memory: %s", name, bytes,
+			strerror(-err));
+}
+
+void rpi_region_destroy(struct rpi_region *region)
+{
+	if (region->base)
+		rpi_span_give(region->base, region->bytes);
+	if (region->fd >= 0)
+		close(region->fd);
+	region->base = NULL;
+	region->fd = -1;
+}
+
+/* The three lines of smaps that count a mapping's huge pages. */
+static uint64_t huge_kib(const char *line)
+{
+	static const char *const keys[] = { "ShmemPmdMapped:", "FilePmdMapped:",
+					    "Shared_Hugetlb:", "Private_Hugetlb:" };
+	unsigned long long kib;
+	size_t i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!strncmp(line, keys[i], strlen(keys[i])) &&
+		    sscanf(line + strlen(keys[i]), "%llu", &kib) == 1)
+			return kib;
+	return 0;
+}
+
+int rpi_region_info(const struct rpi_region *region, struct rp_region_info *info_out)
+{
+	uintptr_t base = (uintptr_t)region->base;
+	unsigned long long low, high;
+	bool inside = false;
+	char line[256];
+	FILE *file;
+
+	memset(info_out, 0, sizeof(*info_out));
+	rpi_format(info_out->name, sizeof(info_out->name), "%s", region->name);
+	info_out->base = region->base;
+	info_out->bytes = region->bytes;
+	info_out->kind = region->kind;
+	info_out->page_bytes = region->page_bytes;
+	info_out->populated_bytes = region->populated_bytes;
+	info_out->populate_ns = region->populate_ns;
+	file = fopen("/proc/self/smaps", "re");
+	if (!file)
+		return -errno;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%llx-%llx ", &low, &high) == 2)
+			inside = low >= base && low < base + region->bytes;
+		else if (inside)
+			info_out->huge_bytes += huge_kib(line) << 10;
+	}
+	fclose(file);
+	return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared memory for the arguments of dispatches, and what regions got. */
+#ifndef RINGPLANE_MEMORY_H
+#define RINGPLANE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ringplane/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether a region is asked to stand on huge pages. */
+enum rp_page_policy {
+	RP_PAGES_AUTO = 0,    /* the largest there are; none is no error */
+	RP_PAGES_REQUIRE = 1, /* huge ones, or -ENOMEM */
+	RP_PAGES_NEVER = 2,   /* 4 KiB */
+};
+
+/* What a region got. */
+enum rp_page_kind {
+	RP_PAGE_4K = 0,
+	RP_PAGE_THP = 1,     /* transparent huge pages were asked for: see huge_bytes */
+	RP_PAGE_HUGETLB = 2, /* reserved huge pages */
+};
+
+/* One region, as a report shows it. */
+struct rp_region_info {
+	char name[32];
+	void *base; /* the same in every process */
+	size_t bytes;
+	enum rp_page_kind kind;
+	size_t page_bytes;	  /* of that kind */
+	uint64_t huge_bytes;	  /* really on huge pages, as the kernel says */
+	uint64_t populated_bytes; /* backed when it was made */
+	uint64_t populate_ns;	  /* what that took */
+};
+
+/*
+ * Zeroed memory that worker processes see at the same address: what the host
+ * tensors of a dispatch must lie in. It stands on a memfd without a name, so
+ * nothing is left behind whatever happens, and it is backed before this returns.
+ *
+ * bytes      1 or more. From 1 MiB on the memory is a region of its own, smaller
+ *            blocks share regions of 2 MiB.
+ * ptr_out    aligned to 128 bytes (2 MiB from 1 MiB on); the caller's until
+ *            rp_shared_free().
+ * Threads    any. Blocks: while the kernel clears pages.
+ * Returns    0
+ *            -EINVAL  bytes is 0 or more than an address space holds
+ *            -ENOMEM, -ENOSPC, -EMFILE, -ENFILE  the system's limits
+ * Spec       001, One-Shot vs Persistent Worker (host memory must be shared)
+ */
+RP_API int rp_shared_alloc(size_t bytes, void **ptr_out);
+
+/* The same, on pages of the caller's choice; a region of its own. */
+RP_API int rp_shared_alloc_pages(size_t bytes, enum rp_page_policy pages, void **ptr_out);
+
+/*
+ * Give it back. Workers refuse it from now on; no dispatch may be using it.
+ * NULL is ignored. Freed in a forked process, it goes away in that process only.
+ *
+ * Returns    0, or -EINVAL for what is not the start of a live allocation (freed
+ *            twice, or foreign)
+ */
+RP_API int rp_shared_free(void *ptr);
+
+/* The size that a live allocation was asked for; 0 for any other pointer. */
+RP_API size_t rp_shared_size(const void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
