@@ -183,7 +183,6 @@ int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
 	int err;
 
 	chip->placed_count = 0;
-	chip->reads_host = false;
 	for (i = 0; i < chip->task->arg_count; i++) {
 		const struct rpi_wire_tensor *wire =
 			(const struct rpi_wire_tensor *)stream;

@@ -135,14 +135,15 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		rpi_count(&chip->self->counts.cancelled, 1);
 		return;
 	}
-	status = rpi_server_bring_in(chip, stream);
+	chip->reads_host = false;
+	status = task->arg_count ? rpi_server_bring_in(chip, stream) : 0;
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
 	if (chip->reads_host && chip->peer_count > 1)
 		atomic_store_explicit(&chip->self->loaded_seq, chip->rx.next_seq,
 				      memory_order_release);
 	if (!status)
 		status = run_entry(chip, task);
-	if (!status)
+	if (!status && task->arg_count)
 		status = rpi_server_bring_out(chip);
 	if (rpi_unlikely(status))
 		report(chip, task, status);

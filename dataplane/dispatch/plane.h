@@ -54,6 +54,7 @@ struct rp_run {
 	struct rp_program *program;
 	uint32_t program_idx;
 	uint32_t next_chip; /* for RP_CHIP_ANY */
+	bool plain_config;  /* the frame holds the default configuration */
 	uint64_t seq;
 	_Atomic uint64_t peers; /* bit set: has tasks there */
 	uint32_t grant_count;

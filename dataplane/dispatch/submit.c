@@ -26,35 +26,42 @@ static int check_open(struct rpi_plane *plane)
 	return 0;
 }
 
-static int find_program(const struct rpi_plane *plane, struct rp_program *program,
-			uint32_t *idx_out)
+static __attribute__((cold, noinline)) int
+fail_program(const struct rpi_plane *plane, const struct rp_program *program)
 {
 	char names[256];
 	size_t at = 0;
 	uint32_t i;
 
-	if (!program) {
-		*idx_out = 0;
-		if (plane->program_count == 1)
-			return 0;
+	if (!program)
 		return rpi_fail(-EINVAL,
 				"rp_worker_submit: program NULL, expected one of the %u that "
 				"the worker was prepared with",
 				plane->program_count);
-	}
-	for (i = 0; i < plane->program_count; i++) {
-		if (plane->programs[i] == program) {
-			*idx_out = i;
-			return 0;
-		}
-	}
 	for (i = 0; i < plane->program_count && at + 1 < sizeof(names); i++)
 		at += rpi_format(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
 				 plane->programs[i]->name);
 	return rpi_fail(-ENOENT,
 			"rp_worker_submit: program '%s' at %p was not prepared on this "
 			"worker, expected one of: %s",
-			program->name, (void *)program, names);
+			program->name, (const void *)program, names);
+}
+
+static int find_program(const struct rpi_plane *plane, const struct rp_program *program,
+			uint32_t *idx_out)
+{
+	uint32_t i;
+
+	for (i = 0; i < plane->program_count; i++) {
+		if (plane->programs[i] == program) {
+			*idx_out = i;
+			return 0;
+		}
+	}
+	if (program || plane->program_count != 1)
+		return fail_program(plane, program);
+	*idx_out = 0;
+	return 0;
 }
 
 /* A free frame; the oldest run is waited for when there is none. Its error stays
@@ -105,7 +112,6 @@ static void begin(struct rp_run *run, struct rp_program *program, uint32_t progr
 		  const struct rp_run_config *config)
 {
 	struct rpi_plane *plane = run->plane;
-	uint32_t peer;
 
 	run->seq = plane->next_run_seq++;
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_BUILDING),
@@ -115,12 +121,13 @@ static void begin(struct rp_run *run, struct rp_program *program, uint32_t progr
 	run->program_idx = program_idx;
 	run->next_chip = 0;
 	rpi_hazards_reset(&run->hazards);
-	for (peer = 0; peer < plane->peer_count; peer++)
-		plane->lanes[peer].lone_next = true;
-	if (config)
-		run->frame->config = *config;
-	else
-		rp_run_config_init(&run->frame->config);
+	if (rpi_unlikely(config || !run->plain_config)) {
+		if (config)
+			run->frame->config = *config;
+		else
+			rp_run_config_init(&run->frame->config);
+		run->plain_config = !config;
+	}
 }
 
 static int orchestrate(struct rp_run *run)
@@ -161,6 +168,7 @@ static void accept_run(struct rp_run *run)
 
 		left &= left - 1;
 		rpi_lane_flush(&plane->lanes[peer]);
+		plane->lanes[peer].lone_next = true;
 		atomic_store_explicit(&run->frame->target_seq[peer],
 				      plane->lanes[peer].next_seq - 1,
 				      memory_order_relaxed);
@@ -241,11 +249,12 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	if (err)
 		return err;
 	begin(run, program, program_idx, config);
-	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
-	plane->handles.slots[run->handle_idx].run_seq = run->seq;
 	err = rpi_run_bind(run, args, nargs);
 	if (!err)
 		err = orchestrate(run);
+	/* Before the handle leaves this function. */
+	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
+	plane->handles.slots[run->handle_idx].run_seq = run->seq;
 	if (rpi_unlikely(err)) {
 		rpi_format(text, sizeof(text), "%s", rp_last_error());
 		abandon(run, err, text);

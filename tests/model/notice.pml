@@ -18,6 +18,7 @@
  *   -DFENCE  asym off
  *   -DALWAYS notices are armed at acceptance for the descriptor; a loop reads it
  *   -DNO_LEADER  nobody waits beside that loop (for ALWAYS)
+ *   -DNO_LOOKER  nobody looks at runs beside the leader or the loop
  * To be found faulty:
  *   -DNO_HEAVY	        the leader has no barrier before it looks again
  *   -DCLEAR_LATE       the attention bit goes after the notice was read
@@ -77,6 +78,13 @@ byte reaped;
 #define LIGHT(c) DRAIN(c)
 #else
 #define LIGHT(c) skip
+#endif
+
+/* With ALWAYS the other bits decide nothing: left out. */
+#ifdef ALWAYS
+#define ASK(c) skip
+#else
+#define ASK(c) attention[c] = true
 #endif
 
 inline heavy()
@@ -247,22 +255,21 @@ end:
 	   if
 	   :: attention[self] ->
 #endif
+		/* fetch_and, then a fence: either drains. */
 #ifndef CLEAR_LATE
 		atomic {
 			DRAIN(self);
 			attention[self] = false
 		};
-#endif
+#else
 		DRAIN(self);
+#endif
 		atomic {
 			seen_seq = notice_seq;
 			seen = notice
 		};
 #ifdef CLEAR_LATE
-		atomic {
-			DRAIN(self);
-			attention[self] = false
-		};
+		attention[self] = false;
 #endif
 		if
 		:: seen & ARMED ->
@@ -355,11 +362,11 @@ again:
 				fi
 			};
 			if
-			:: left & 1 -> attention[0] = true
+			:: left & 1 -> ASK(0)
 			:: else
 			fi;
 			if
-			:: left & 2 -> attention[1] = true
+			:: left & 2 -> ASK(1)
 			:: else
 			fi
 		:: else
@@ -371,6 +378,10 @@ again:
 			left = 0
 		};
 		poll(seen_seq, got);
+		atomic {
+			seen_seq = 0;
+			got = 0
+		};
 		if
 		:: OVER(seq) -> goto out
 #ifndef SLEEP_ON_FINISHING
@@ -378,7 +389,12 @@ again:
 #endif
 		:: else
 		fi;
-		atomic { pending -> pending = false }; /* rpi_park_sleep() */
+		atomic {
+			pending -> /* rpi_park_sleep() */
+			pending = false;
+			seen_seq = 0;
+			got = 0
+		};
 		goto again;
 out:
 		/* disarm_run() */
@@ -445,6 +461,8 @@ proctype loop()
 }
 
 init {
+	byte seen;
+
 	atomic {
 		run chip(0);
 		run chip(1);
@@ -452,10 +470,22 @@ init {
 #ifndef NO_LEADER
 		run leader();
 #endif
+#ifndef NO_LOOKER
 		run looker();
-#ifdef ALWAYS
-		run loop();
-		/* In the end each run was announced. */
 #endif
-	}
+#ifdef ALWAYS
+		run loop()
+#endif
+	};
+	timeout; /* when nobody can do anything any more */
+	seen = 1;
+	do
+	:: seen <= RUNS ->
+		assert(outcomes[seen] == 1);
+#ifdef ALWAYS
+		assert(announced[seen] == 1);
+#endif
+		seen++
+	:: else -> break
+	od
 }
