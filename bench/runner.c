@@ -23,6 +23,8 @@
 #define QUICK_MS      7000.0 /* for all cases and runs together */
 #define QUICK_WARM_MS 20.0
 #define QUICK_END_MS  10500.0 /* no further slice begins after this */
+#define QUICK_ALL_MS  9500.0  /* all runs are planned to be over by then */
+#define SHRINK_MOST   0.1
 #define PRIME_OPS     1000
 
 struct lane {
@@ -30,6 +32,7 @@ struct lane {
 	struct bench_result *result;
 	struct bench_samples samples;
 	uint64_t ops; /* in a run */
+	uint64_t idle_ns; /* a slice's enter and leave */
 	uint64_t work;
 	bool open, alive;
 };
@@ -120,39 +123,69 @@ static int lane_enter(struct lane *lane)
 	return err;
 }
 
-/* Doubles the operations until warm_ms are spent, then knows how many a run has. */
+static void set_ops(const struct runner *r, struct lane *lane, double per_op_ns)
+{
+	uint64_t most = lane->c->ops_max ? lane->c->ops_max : BENCH_OPS_MAX;
+	double wish = r->options->ops ? (double)r->options->ops
+				      : r->pace.run_ms * 1e6 / per_op_ns;
+
+	lane->ops = wish < 1.0 ? 1 : wish > (double)most ? most : (uint64_t)wish;
+}
+
+/* Doubles the operations until warm_ms are spent, then knows how many a run has. By
+ * the fastest round: a slow one may have met something else on its CPU. */
 static void lane_warm_up(struct runner *r, struct lane *lane)
 {
 	uint64_t most = lane->c->ops_max ? lane->c->ops_max : BENCH_OPS_MAX;
-	uint64_t begin = rpi_now_ns(), before = begin, after, ops = 1;
-	double per_op;
+	uint64_t entered = rpi_now_ns(), begin, before, after, ops = 1;
+	double per_op = INFINITY;
 
 	if (lane_enter(lane))
 		return;
+	begin = before = rpi_now_ns();
 	for (;;) {
 		r->scratch.count = 0;
 		if (lane_round(r, lane, &r->scratch, ops, false))
 			break;
 		after = rpi_now_ns();
-		per_op = (double)(after - before) / (double)ops;
+		per_op = fmin(per_op, (double)(after - before) / (double)ops);
 		if ((double)(after - begin) >= r->pace.warm_ms * 1e6 || time_is_up(r)) {
-			double wish = r->options->ops ? (double)r->options->ops
-						      : r->pace.run_ms * 1e6 / per_op;
-
-			lane->ops = wish < 1.0		  ? 1
-				    : wish > (double)most ? most
-							  : (uint64_t)wish;
-			lane->result->ops = lane->ops;
+			set_ops(r, lane, per_op);
 			break;
 		}
 		if (ops < most)
 			ops *= 2;
 		before = after;
 	}
+	before = rpi_now_ns();
 	if (lane->c->leave)
 		lane->c->leave(lane->c);
+	lane->idle_ns = begin - entered + rpi_now_ns() - before;
 	if (lane->alive && bench_samples_init(&lane->samples, lane->ops))
 		lane_fail(lane, -ENOMEM);
+}
+
+/* What warm-up and the ways in and out of each slice leave of a quick run's time may
+ * be less than was planned with. */
+static void shrink_to_fit(struct runner *r)
+{
+	double slices = (double)SLICES * r->options->run_count, left, idle_ms = 0.0;
+	size_t alive = 0;
+
+	if (!r->options->quick || r->options->ops)
+		return;
+	for (size_t i = 0; i < r->lane_count; i++) {
+		alive += r->lanes[i].alive;
+		idle_ms += (double)r->lanes[i].idle_ns / 1e6 * slices;
+	}
+	left = QUICK_ALL_MS - idle_ms - (double)(rpi_now_ns() - r->begin_ns) / 1e6;
+	left /= r->pace.run_ms * (double)alive * r->options->run_count;
+	if (!alive || left >= 1.0)
+		return;
+	left = fmax(left, SHRINK_MOST);
+	r->pace.run_ms *= left;
+	for (size_t i = 0; i < r->lane_count; i++)
+		r->lanes[i].ops = (uint64_t)fmax((double)r->lanes[i].ops * left, 1.0);
 }
 
 static void lane_slice(struct runner *r, struct lane *lane, unsigned int slice)
@@ -186,6 +219,7 @@ static void lane_end_run(struct lane *lane)
 	struct bench_quantiles q;
 	struct bench_run run;
 
+	lane->result->ops = lane->ops;
 	if (lane->alive && !bench_samples_quantiles(&lane->samples, &q)) {
 		run.p50 = to_unit(lane->c, q.p50);
 		run.p99 = to_unit(lane->c, q.p99);
@@ -276,6 +310,7 @@ int bench_runner_run(struct bench_plan *plan, const struct bench_options *option
 		if (r.lanes[i].alive)
 			lane_warm_up(&r, &r.lanes[i]);
 	}
+	shrink_to_fit(&r);
 	while (!err && r.pace.run_count < options->run_count &&
 	       run_once(&r, r.pace.run_count))
 		r.pace.run_count++;
