@@ -3,59 +3,52 @@
 # the others. Every command first installs the Debian packages that it misses, which
 # RINGPLANE_DEPS=no leaves alone.
 
-# Where the C and C++ of the project is.
-CODE := include dataplane control bench tests docs/examples
-
-.PHONY: all test demo deps check-format format tidy cppcheck model lint clean
+BUILD := build
+# The newest example.
+DEMO := two-chips
+JOBS ?= $(shell nproc)
 
 # Without the tests, unless `make test` has been there: those need more packages.
-all: build/CMakeCache.txt
+all:
 	@cmake/deps.sh build
-	cmake --build build
+	@[ -f $(BUILD)/build.ninja ] || \
+		cmake --preset release-gcc -B $(BUILD) -DRINGPLANE_TESTS=OFF
+	@cmake --build $(BUILD) --parallel $(JOBS)
 
-build/CMakeCache.txt:
-	@cmake/deps.sh build
-	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=gcc \
-		-DCMAKE_CXX_COMPILER=g++ -DRINGPLANE_TESTS=OFF
-
-test: build/CMakeCache.txt
+test:
 	@cmake/deps.sh test
-	cmake -S . -B build -DRINGPLANE_TESTS=ON
-	cmake --build build
-	ctest --test-dir build --output-on-failure --no-tests=error
+	@cmake --preset release-gcc -B $(BUILD) -DRINGPLANE_TESTS=ON
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cmake/test.sh $(BUILD)
 
 demo: all
-	build/docs/examples/two-chips/two-chips
+	@$(BUILD)/docs/examples/$(DEMO)
 
 deps:
 	@cmake/deps.sh ci
 
-check-format:
-	@cmake/deps.sh ci
-	find $(CODE) -name '*.[ch]' -o -name '*.cpp' | sort | \
-		xargs clang-format --dry-run -Werror
+check-format: deps
+	@cmake/sources.sh | xargs clang-format --dry-run -Werror
 
-format:
-	@cmake/deps.sh ci
-	find $(CODE) -name '*.[ch]' -o -name '*.cpp' | sort | xargs clang-format -i
+format: deps
+	@cmake/sources.sh | xargs clang-format -i
 
-lint:
-	@cmake/deps.sh ci
-	cmake --preset lint
+# What clang-tidy and cppcheck read; nothing is built.
+lint: deps
+	@cmake --preset lint >/dev/null
 
 tidy: lint
-	find dataplane control bench -name '*.c' | sort | \
-		xargs -P 2 -n 1 clang-tidy --quiet -p build-lint
+	@xargs -P $(JOBS) -n 2 clang-tidy -p build-lint --quiet <build-lint/library-sources.txt
 
-cppcheck:
-	@cmake/deps.sh ci
-	cppcheck --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-		--std=c11 --quiet -j 2 -I include -I dataplane -I control -I bench \
-		dataplane control bench
+cppcheck: lint
+	@cppcheck --project=build-lint/compile_commands.json -j $(JOBS) --quiet \
+		--enable=warning,performance,portability --error-exitcode=1 --inline-suppr \
+		--suppressions-list=cmake/cppcheck.suppress
 
-model:
-	@cmake/deps.sh ci
-	tests/model/run.sh
+model: deps
+	@tests/model/run.sh
 
 clean:
-	rm -rf build build-*
+	rm -rf $(BUILD) build-*
+
+.PHONY: all test demo deps check-format format lint tidy cppcheck model clean

@@ -74,9 +74,7 @@ static const struct dispatch_variant variants[] = {
 	  .task_count = 8,
 	  .round = dispatch_run_round },
 	{ .name = "dispatch.wakes.5us", .gap_ns = 5000, .round = dispatch_gap_round },
-	{ .name = "dispatch.wakes.100us",
-	  .gap_ns = 100000,
-	  .round = dispatch_gap_round },
+	{ .name = "dispatch.wakes.100us", .gap_ns = 100000, .round = dispatch_gap_round },
 	{ .name = "dispatch.wakes.1ms", .gap_ns = 1000000, .round = dispatch_gap_round },
 };
 
@@ -124,7 +122,8 @@ static double rate_of(double ns)
 
 static int finish_rate(struct bench_results *results)
 {
-	const struct bench_result *times = bench_result_find(results, "dispatch.pipelined");
+	const struct bench_result *times =
+		bench_result_find(results, "dispatch.pipelined");
 	struct bench_result *rate = bench_result_find(results, "dispatch.pipelined.rate");
 	int err = 0;
 
@@ -171,10 +170,9 @@ static void find_series(const struct bench_results *results, struct series *s)
 
 static int add_fitted(struct bench_result *line, double value, const struct series *s)
 {
-	const struct bench_run run = { .p50 = value,
-				       .p99 = (double)NAN,
-				       .p999 = (double)NAN,
-				       .max = (double)NAN };
+	const struct bench_run run = {
+		.p50 = value, .p99 = (double)NAN, .p999 = (double)NAN, .max = (double)NAN
+	};
 
 	if (!line)
 		return 0;

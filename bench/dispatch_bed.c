@@ -13,7 +13,10 @@
 #include "base/error.h"
 
 /* Dispatches after which a spin budget has found the gaps it will see. */
-#define SETTLE_COUNT 16
+#define SETTLE_COUNT 8
+
+/* Slices in which a worker that sleeps serves: about a run of them. */
+#define RENEW_TURNS 4
 
 static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
@@ -147,32 +150,52 @@ static int settle(struct bench_case *c)
 	double ns[SETTLE_COUNT];
 	struct bench_samples samples = { .ns = ns, .capacity = SETTLE_COUNT };
 	struct bench_round round = { .ops = SETTLE_COUNT, .samples = &samples };
-	int err = c->round(c, &round);
+	struct dispatch_bed *bed = c->data;
+	int err;
 
+	bed->settling = true;
+	err = c->round(c, &round);
+	bed->settling = false;
 	if (!err && round.failures)
 		return -EIO;
 	return err;
 }
 
-int dispatch_bed_enter(struct bench_case *c)
+static int start_worker(struct bench_case *c)
 {
 	struct dispatch_bed *bed = c->data;
 	const struct dispatch_variant *variant = bed->variant;
 	struct rp_worker_options options;
-	int err;
 
 	rp_worker_options_init(&options);
 	options.chip_count = variant->chip_count;
 	options.wait = variant->wait;
 	options.worker_wait = variant->wait;
-	err = bench_worker_start(c->options, bed->program, &options, variant->place,
-				 &bed->worker);
-	if (err)
-		return err;
 	bed->dispatch_count = 0;
-	err = settle(c);
+	return bench_worker_start(c->options, bed->program, &options, variant->place,
+				  &bed->worker);
+}
+
+/* Whatever a dispatch failed with has been counted where it was waited for. */
+static void stop_worker(struct dispatch_bed *bed)
+{
+	bench_worker_stop(bed->worker);
+	bed->worker = NULL;
+}
+
+int dispatch_bed_enter(struct bench_case *c)
+{
+	struct dispatch_bed *bed = c->data;
+	int err = 0;
+
+	if (bed->turn++ % RENEW_TURNS == 0)
+		stop_worker(bed);
+	if (!bed->worker)
+		err = start_worker(c);
+	if (!err)
+		err = settle(c);
 	if (err)
-		dispatch_bed_leave(c);
+		stop_worker(bed);
 	return err;
 }
 
@@ -195,17 +218,14 @@ void dispatch_bed_leave(struct bench_case *c)
 {
 	struct dispatch_bed *bed = c->data;
 
-	if (!bed->worker)
-		return;
-	/* Whatever a dispatch failed with has been counted where it was waited for. */
-	bench_worker_stop(bed->worker);
-	bed->worker = NULL;
+	if (bed->variant->wait == RP_WAIT_SPIN)
+		stop_worker(bed);
 	remark(c, bed);
 }
 
 void dispatch_bed_teardown(struct bench_case *c)
 {
-	dispatch_bed_leave(c);
+	stop_worker(c->data);
 	free_bed(c->data);
 	c->data = NULL;
 }

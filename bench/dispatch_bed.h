@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the cases of `rpbench dispatch` have in common: a program whose entries do
- * nothing, and a worker that is prepared before each slice and closed after it. A
- * worker that spins would otherwise take the peer's CPU from the limits, and each
- * slice gets memory of its own: what a line costs depends on where it lies.
+ * nothing, and a worker to dispatch it to. A worker that spins while it has nothing to
+ * do lives for a slice only: it would take the peer's CPU from the limits. Others
+ * sleep through the slices of other cases, but are renewed now and then: what a line
+ * costs depends on where it lies, and a median should not be that of one place.
  */
 #ifndef BENCH_DISPATCH_BED_H
 #define BENCH_DISPATCH_BED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <ringplane/handle.h>
@@ -35,8 +37,10 @@ struct dispatch_variant {
 struct dispatch_bed {
 	const struct dispatch_variant *variant;
 	struct rp_program *program;
-	struct rp_worker *worker; /* NULL outside of a slice */
-	uint8_t *tensors;	  /* IN of all pairs, then OUT; NULL: none */
+	struct rp_worker *worker;
+	uint64_t turn;	  /* slices so far */
+	bool settling;	  /* this round is not one to count sleeps in */
+	uint8_t *tensors; /* IN of all pairs, then OUT; NULL: none */
 	struct rp_arg args[2 * DISPATCH_PAIRS_MAX];
 	size_t arg_count;
 	uint64_t dispatch_count; /* that this worker should have accepted */
@@ -59,13 +63,16 @@ uint64_t *dispatch_bed_out(const struct dispatch_bed *bed, uint32_t idx);
 int dispatch_bed_check(struct dispatch_bed *bed, struct bench_round *round);
 
 /* The rounds; a sample is ... */
-int dispatch_run_round(struct bench_case *c, struct bench_round *round); /* a run */
-int dispatch_args_round(struct bench_case *c, struct bench_round *round); /* with its
-									     arguments */
-int dispatch_gap_round(struct bench_case *c, struct bench_round *round); /* a run after a
-									    gap */
-int dispatch_submit_round(struct bench_case *c, struct bench_round *round); /* a submit */
-/* One dispatch's share of the time, with two in flight. */
+
+/* a run, */
+int dispatch_run_round(struct bench_case *c, struct bench_round *round);
+/* a run with its arguments, */
+int dispatch_args_round(struct bench_case *c, struct bench_round *round);
+/* a run after a gap, */
+int dispatch_gap_round(struct bench_case *c, struct bench_round *round);
+/* a submit alone, */
+int dispatch_submit_round(struct bench_case *c, struct bench_round *round);
+/* or one dispatch's share of the time with two in flight. */
 int dispatch_pipelined_round(struct bench_case *c, struct bench_round *round);
 
 #endif

@@ -94,8 +94,7 @@ int dispatch_gap_round(struct bench_case *c, struct bench_round *round)
 		err = rp_worker_run(bed->worker, bed->program, NULL, 0, NULL);
 		bench_samples_add(round->samples, bench_ticks_ns(bench_ticks() - before));
 	}
-	/* What a new worker does until its budget is found is not the usual. */
-	if (!err && bed->dispatch_count)
+	if (!err && !bed->settling)
 		err = note_sleeps(bed, &stats, round->ops);
 	return err ? err : dispatch_bed_check(bed, round);
 }

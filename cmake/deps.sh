@@ -2,27 +2,29 @@
 # SPDX-License-Identifier: MIT
 # Installs the Debian packages that are missing; silent where none is.
 #
-# deps.sh build    what the library, its tests and rpbench are built with
-# deps.sh ci       and what checks them
+# deps.sh build    what the library, the examples and rpbench are built with
+# deps.sh test     and the tests
+# deps.sh ci       and what checks the sources
 #
 # RINGPLANE_DEPS=no leaves the machine alone.
 set -euo pipefail
 
 # command=package, or a package that has no command.
 packages=(
-	gcc=gcc g++=g++ cmake=cmake ninja=ninja-build pkg-config=pkg-config
+	gcc=gcc cmake=cmake ninja=ninja-build pkg-config=pkg-config
 	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev
-	libcmocka-dev libjansson-dev libpopt-dev libgsl-dev)
+	libjansson-dev libpopt-dev libgsl-dev)
+test_packages=(
+	g++=g++ readelf=binutils strace=strace libcmocka-dev)
+ci_packages=(
+	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
+	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux valgrind=valgrind)
 case ${1:-build} in
 build) ;;
-ci)
-	packages+=(
-		clang=clang clang-format=clang-format clang-tidy=clang-tidy libclang-rt-dev
-		cppcheck=cppcheck spin=spin strace=strace valgrind=valgrind
-		git=git setarch=util-linux readelf=binutils)
-	;;
+test) packages+=("${test_packages[@]}") ;;
+ci) packages+=("${test_packages[@]}" "${ci_packages[@]}") ;;
 *)
-	echo "usage: deps.sh [build|ci]" >&2
+	echo "usage: deps.sh [build|test|ci]" >&2
 	exit 2
 	;;
 esac

@@ -146,13 +146,15 @@ static int try_source(struct rpi_region *region, const struct rpi_page_source *s
 		      size_t bytes, size_t page_bytes, bool *told_out)
 {
 	int err;
+	int fd;
 
 	region->kind = source->kind;
 	region->page_bytes = page_bytes;
 	region->bytes = round_up(bytes, page_bytes);
-	region->fd = source->open(region->name, page_bytes);
-	if (region->fd < 0)
-		return region->fd;
+	fd = source->open(region->name, page_bytes);
+	if (fd < 0)
+		return fd;
+	region->fd = fd;
 	err = size_and_map(region, source->has_seals, told_out);
 	if (err)
 		rpi_region_destroy(region);

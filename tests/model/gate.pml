@@ -200,6 +200,7 @@ proctype waiter(byte self; byte run_idx; bool timed)
 {
 	bool late, took;
 	byte seen, found;
+	byte other = 1 - run_idx;
 
 	state[run_idx] != BUILDING; /* it has the handle */
 look:
@@ -226,7 +227,7 @@ sleep:
 	arm(0);
 	arm(1);
 	/* poll_all(), the own one last. */
-	poll(1 - run_idx, took, found);
+	poll(other, took, found);
 	poll(run_idx, took, found);
 	atomic {
 		if
