@@ -33,12 +33,12 @@ check-format: deps
 format: deps
 	@cmake/sources.sh | xargs clang-format -i
 
-# What clang-tidy and cppcheck read; nothing is built.
+# What clang-tidy and cppcheck read, with assertions on; nothing is built.
 lint: deps
 	@cmake --preset lint >/dev/null
 
 tidy: lint
-	@xargs -P $(JOBS) -n 2 clang-tidy -p build-lint --quiet <build-lint/library-sources.txt
+	@xargs -P $(JOBS) -n 1 clang-tidy -p build-lint --quiet <build-lint/library-sources.txt
 
 cppcheck: lint
 	@cppcheck --project=build-lint/compile_commands.json -j $(JOBS) --quiet \

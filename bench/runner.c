@@ -157,6 +157,9 @@ static void lane_work_in(struct runner *r, struct lane *lane)
 		if (ops < most)
 			ops *= 2;
 		before = after;
+		/* With the operations given it is enough to have done as many. */
+		if (r->options->quick && r->options->ops && done >= r->options->ops)
+			break;
 	} while (done == slowest_ops ||
 		 (counted_ns < r->pace.warm_ms * 1e6 && !time_is_up(r)));
 	set_ops(r, lane, counted_ns / (double)(done - slowest_ops));
