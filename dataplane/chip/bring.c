@@ -155,6 +155,8 @@ static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire
 	size_t at = (*used + ARGUMENT_ALIGN - 1) & ~(size_t)(ARGUMENT_ALIGN - 1);
 
 	host_tensor(wire, strides, out);
+	if (wire->resident)
+		return 0; /* there already, and it stays */
 	if (chip->in_place) {
 		chip->reads_host |= wire->access & RP_IN;
 		if (!(wire->access & RP_IN))

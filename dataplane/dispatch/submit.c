@@ -280,7 +280,7 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out)
 {
-	uint32_t program_idx;
+	uint32_t program_idx = 0;
 	int err;
 
 	err = check_open(plane);

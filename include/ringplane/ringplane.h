@@ -4,6 +4,7 @@
 #define RINGPLANE_RINGPLANE_H
 
 #include <ringplane/chip.h>
+#include <ringplane/device.h>
 #include <ringplane/error.h>
 #include <ringplane/handle.h>
 #include <ringplane/memory.h>
