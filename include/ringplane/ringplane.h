@@ -7,6 +7,7 @@
 #include <ringplane/device.h>
 #include <ringplane/error.h>
 #include <ringplane/handle.h>
+#include <ringplane/host.h>
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 #include <ringplane/run.h>

@@ -13,6 +13,7 @@
 
 #include <ringplane/export.h>
 #include <ringplane/handle.h>
+#include <ringplane/host.h>
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 
@@ -30,18 +31,6 @@ enum rp_wait_policy {
 	RP_WAIT_HYBRID = 0, /* spin for a budget that follows the gaps, then sleep */
 	RP_WAIT_SPIN = 1,   /* never sleep */
 	RP_WAIT_BLOCK = 2,  /* look once, then sleep */
-};
-
-/*
- * Host memory that exists before prepare and that the worker processes share: an
- * rp_shared_alloc() block, or any MAP_SHARED mapping that stays valid for the worker's
- * life. Copies name it in place, with no staging, in both directions. The promise is
- * the caller's; a private mapping would move stale bytes.
- */
-struct rp_host_range {
-	void *base;   /* of the whole storage */
-	size_t bytes; /* its size: a view reaches its own bytes by offset */
-	bool read_only; /* nothing may write it: a read-only mapping */
 };
 
 /* What a side sleeps in. */
