@@ -47,4 +47,9 @@ void bench_memory_teardown(struct bench_case *c);
 int bench_syscall_round(struct bench_case *c, struct bench_round *round);
 int bench_clock_round(struct bench_case *c, struct bench_round *round);
 
+/* A process that ends at once. */
+int bench_fork_enter(struct bench_case *c);
+void bench_fork_leave(struct bench_case *c);
+int bench_fork_round(struct bench_case *c, struct bench_round *round);
+
 #endif

@@ -116,6 +116,17 @@ static int add_calls(struct bench_plan *plan, const char *pattern, size_t *found
 	return err;
 }
 
+static int add_fork(struct bench_plan *plan, const char *pattern, size_t *found)
+{
+	const struct bench_case c = { .name = "limits.fork",
+				      .unit = "ns",
+				      .enter = bench_fork_enter,
+				      .leave = bench_fork_leave,
+				      .round = bench_fork_round };
+
+	return add(plan, pattern, &c, found);
+}
+
 int bench_limit_plan(struct bench_plan *plan, const char *pattern)
 {
 	size_t found = 0;
@@ -125,6 +136,8 @@ int bench_limit_plan(struct bench_plan *plan, const char *pattern)
 		err = add_copies(plan, pattern, &found);
 	if (!err)
 		err = add_calls(plan, pattern, &found);
+	if (!err)
+		err = add_fork(plan, pattern, &found);
 	if (!err && !found)
 		return rpi_fail(-ENOENT, "limits: \"%s\" names none", pattern);
 	return err;

@@ -19,10 +19,13 @@
 #define SLICES	      4
 
 #define RUN_MS	      150.0 /* for a case in a run, in full */
-#define WARM_MS	      100.0
-#define QUICK_MS      7000.0 /* for all cases and runs together */
-#define QUICK_WARM_MS 20.0
+#define WARM_MS	      50.0
+#define QUICK_MS      8000.0 /* for all cases and runs together */
+#define QUICK_WARM_MS 10.0
 #define QUICK_END_MS  10500.0 /* no further slice begins after this */
+#define QUICK_ALL_MS  10000.0 /* all runs are planned to be over by then */
+#define QUICK_MIN_MS  10.0    /* for a case in a run, however late it is */
+#define HURRY	      16      /* a slice after the end is so much smaller */
 #define PRIME_OPS     1000
 
 struct lane {
@@ -41,6 +44,8 @@ struct runner {
 	struct lane *lanes;
 	size_t lane_count;
 	struct bench_samples scratch; /* warm-up and priming */
+	unsigned int turns;	      /* slices that each lane has done */
+	uint64_t turn_ns, work_ns;    /* the last turn, and what rounds took of it */
 	uint64_t begin_ns;
 };
 
@@ -120,53 +125,94 @@ static int lane_enter(struct lane *lane)
 	return err;
 }
 
-/* Doubles the operations until warm_ms are spent, then knows how many a run has. */
-static void lane_warm_up(struct runner *r, struct lane *lane)
+static void set_ops(const struct runner *r, struct lane *lane, double per_op_ns)
 {
 	uint64_t most = lane->c->ops_max ? lane->c->ops_max : BENCH_OPS_MAX;
-	uint64_t begin = rpi_now_ns(), before = begin, after, ops = 1;
-	double per_op;
+	double wish = r->options->ops ? (double)r->options->ops
+				      : r->pace.run_ms * 1e6 / per_op_ns;
 
-	if (lane_enter(lane))
-		return;
-	for (;;) {
+	lane->ops = wish < 1.0 ? 1 : wish > (double)most ? most : (uint64_t)wish;
+}
+
+/* Doubles the operations until warm_ms are spent, then knows how many a run has: by
+ * all rounds but the slowest, which may have met something else on its CPU. */
+static void lane_work_in(struct runner *r, struct lane *lane)
+{
+	uint64_t begin = rpi_now_ns(), before = begin, after, slowest_ns = 0;
+	uint64_t most = lane->c->ops_max ? lane->c->ops_max : BENCH_OPS_MAX;
+	uint64_t ops = 1, done = 0, slowest_ops = 0;
+	double counted_ns = 0.0;
+
+	do {
 		r->scratch.count = 0;
 		if (lane_round(r, lane, &r->scratch, ops, false))
-			break;
+			return;
 		after = rpi_now_ns();
-		per_op = (double)(after - before) / (double)ops;
-		if ((double)(after - begin) >= r->pace.warm_ms * 1e6 || time_is_up(r)) {
-			double wish = r->options->ops ? (double)r->options->ops
-						      : r->pace.run_ms * 1e6 / per_op;
-
-			lane->ops = wish < 1.0		  ? 1
-				    : wish > (double)most ? most
-							  : (uint64_t)wish;
-			lane->result->ops = lane->ops;
-			break;
+		done += ops;
+		if (after - before >= slowest_ns) {
+			slowest_ns = after - before;
+			slowest_ops = ops;
 		}
+		counted_ns = (double)(after - begin - slowest_ns);
 		if (ops < most)
 			ops *= 2;
 		before = after;
-	}
+	} while (done == slowest_ops ||
+		 (counted_ns < r->pace.warm_ms * 1e6 && !time_is_up(r)));
+	set_ops(r, lane, counted_ns / (double)(done - slowest_ops));
+}
+
+static void lane_warm_up(struct runner *r, struct lane *lane)
+{
+	if (lane_enter(lane))
+		return;
+	lane_work_in(r, lane);
 	if (lane->c->leave)
 		lane->c->leave(lane->c);
 	if (lane->alive && bench_samples_init(&lane->samples, lane->ops))
 		lane_fail(lane, -ENOMEM);
 }
 
+/* What a quick run needs besides its operations is known after a turn only, and so
+ * is what other processes take. */
+static void shrink_to_fit(struct runner *r)
+{
+	double turns_left = (double)SLICES * r->options->run_count - ++r->turns;
+	double left_ns = QUICK_ALL_MS * 1e6 - (double)(rpi_now_ns() - r->begin_ns);
+	double scale;
+
+	if (!r->options->quick || r->options->ops || turns_left <= 0.0)
+		return;
+	scale = (left_ns / turns_left - (double)(r->turn_ns - r->work_ns)) /
+		(double)r->work_ns;
+	if (scale >= 1.0)
+		return;
+	/* Fewer runs are better than runs of next to nothing. */
+	scale = fmax(scale, QUICK_MIN_MS / r->pace.run_ms);
+	if (scale >= 1.0)
+		return;
+	r->pace.run_ms *= scale;
+	for (size_t i = 0; i < r->lane_count; i++)
+		r->lanes[i].ops = (uint64_t)fmax((double)r->lanes[i].ops * scale, SLICES);
+}
+
 static void lane_slice(struct runner *r, struct lane *lane, unsigned int slice)
 {
 	uint64_t ops = lane->ops * (slice + 1) / SLICES - lane->ops * slice / SLICES;
-	uint64_t prime = ops / 8 < PRIME_OPS ? ops / 8 : PRIME_OPS;
+	uint64_t prime, begin;
 
 	if (!lane->alive || !ops)
 		return;
+	if (time_is_up(r))
+		ops = (ops + HURRY - 1) / HURRY;
+	prime = ops / 8 < PRIME_OPS ? ops / 8 : PRIME_OPS;
 	if (lane_enter(lane))
 		return;
+	begin = rpi_now_ns();
 	r->scratch.count = 0;
 	if (!prime || !lane_round(r, lane, &r->scratch, prime, false))
 		lane_round(r, lane, &lane->samples, ops, true);
+	r->work_ns += rpi_now_ns() - begin;
 	if (lane->c->leave)
 		lane->c->leave(lane->c);
 }
@@ -186,6 +232,7 @@ static void lane_end_run(struct lane *lane)
 	struct bench_quantiles q;
 	struct bench_run run;
 
+	lane->result->ops = lane->ops;
 	if (lane->alive && !bench_samples_quantiles(&lane->samples, &q)) {
 		run.p50 = to_unit(lane->c, q.p50);
 		run.p99 = to_unit(lane->c, q.p99);
@@ -201,17 +248,23 @@ static void lane_end_run(struct lane *lane)
  * is not whole is thrown away: it would weigh slices unevenly. */
 static bool run_once(struct runner *r, unsigned int run)
 {
-	for (unsigned int slice = 0; slice < SLICES; slice++)
+	for (unsigned int slice = 0; slice < SLICES; slice++) {
+		uint64_t begin = rpi_now_ns();
+
+		r->work_ns = 0;
 		for (size_t i = 0; i < r->lane_count; i++) {
 			struct lane *lane = &r->lanes[i];
 
-			/* The first run is finished whatever it takes. */
+			/* The first run is finished in any case, in a hurry. */
 			if (run && time_is_up(r))
 				return false;
 			bench_progress("run %u of %u  %s", run + 1, r->options->run_count,
 				       lane->c->name);
 			lane_slice(r, lane, slice);
 		}
+		r->turn_ns = rpi_now_ns() - begin;
+		shrink_to_fit(r);
+	}
 	for (size_t i = 0; i < r->lane_count; i++)
 		lane_end_run(&r->lanes[i]);
 	return true;

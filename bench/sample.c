@@ -62,11 +62,17 @@ double bench_median(double *values, size_t n)
 int bench_fit_line(const double *x, const double *y, size_t n, double *fixed_out,
 		   double *slope_out)
 {
-	double cov00, cov01, cov11, sumsq;
+	double cov00, cov01, cov11, chisq, *weight;
 
 	if (n < 2)
 		return rpi_fail(-EINVAL, "fit: %zu points, expected 2 or more", n);
-	gsl_fit_linear(x, 1, y, 1, n, fixed_out, slope_out, &cov00, &cov01, &cov11,
-		       &sumsq);
+	weight = malloc(n * sizeof(*weight));
+	if (!weight)
+		return rpi_fail(-ENOMEM, "fit: no memory for %zu points", n);
+	for (size_t i = 0; i < n; i++)
+		weight[i] = 1.0 / (y[i] * y[i]);
+	gsl_fit_wlinear(x, 1, weight, 1, y, 1, n, fixed_out, slope_out, &cov00, &cov01,
+			&cov11, &chisq);
+	free(weight);
 	return 0;
 }

@@ -35,8 +35,10 @@ int bench_samples_quantiles(struct bench_samples *samples, struct bench_quantile
 double bench_median(double *values, size_t n);
 
 /*
- * Least squares: y = fixed + slope * x. For a case's time over its size, as in
- * the fixed and marginal cost of a run over its number of tasks. -EINVAL: n < 2.
+ * Least squares of the relative error: y = fixed + slope * x, for a case's time over
+ * its size, as in the fixed and marginal cost of a run over its number of tasks. Noise
+ * grows with the time, so a plain fit would take the fixed part from the largest
+ * sizes, which know least about it. All y are above 0. -EINVAL: n < 2.
  */
 int bench_fit_line(const double *x, const double *y, size_t n, double *fixed_out,
 		   double *slope_out);

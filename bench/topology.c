@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "topology.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -92,14 +93,24 @@ int bench_cpus_choose(int cpu_out[2])
 	return 0;
 }
 
+static_assert(BENCH_CPUS_MAX == CPU_SETSIZE, "what a fixed mask holds");
+
 int bench_cpu_pin(int cpu)
+{
+	return bench_cpu_allow(&cpu, 1);
+}
+
+int bench_cpu_allow(const int *cpus, size_t count)
 {
 	cpu_set_t mask;
 
 	CPU_ZERO(&mask);
-	CPU_SET((size_t)cpu, &mask);
+	for (size_t i = 0; i < count; i++)
+		CPU_SET((size_t)cpus[i], &mask);
+	if (!count)
+		mask = *start_mask();
 	if (sched_setaffinity(0, sizeof(mask), &mask))
-		return rpi_fail(-errno, "sched_setaffinity: cpu %d: %s", cpu,
-				strerror(errno));
+		return rpi_fail(-errno, "sched_setaffinity: %zu cpus from %d on: %s",
+				count, count ? cpus[0] : 0, strerror(errno));
 	return 0;
 }

@@ -4,6 +4,10 @@
 #define BENCH_TOPOLOGY_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* CPU numbers are below this. */
+#define BENCH_CPUS_MAX 1024
 
 /* CPUs of the affinity mask that rpbench was started with. */
 int bench_cpu_count(void);
@@ -21,5 +25,7 @@ const char *bench_cpu_relation(int a, int b);
 
 /* Bind the calling thread. 0 or negative errno. */
 int bench_cpu_pin(int cpu);
+/* Let it, and what it starts, use several; count 0: all that rpbench may use. */
+int bench_cpu_allow(const int *cpus, size_t count);
 
 #endif

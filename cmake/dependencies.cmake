@@ -4,6 +4,8 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
 find_library(HUGETLBFS_LIBRARY hugetlbfs REQUIRED)
+find_path(HUGETLBFS_INCLUDE_DIR hugetlbfs.h REQUIRED)
+mark_as_advanced(HUGETLBFS_LIBRARY HUGETLBFS_INCLUDE_DIR)
 
 # Of DPDK only the inline headers of rte_ring are used, by one source. Its
 # pkg-config file forces an -march and an include that nothing else may see: take
@@ -17,3 +19,10 @@ foreach(flag IN LISTS DPDK_CFLAGS)
 endforeach()
 list(APPEND RINGPLANE_DPDK_INCLUDES ${DPDK_INCLUDE_DIRS})
 list(REMOVE_DUPLICATES RINGPLANE_DPDK_INCLUDES)
+
+if(RINGPLANE_TESTS)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
+if(RINGPLANE_BENCH)
+  pkg_check_modules(BENCH_LIBRARIES REQUIRED IMPORTED_TARGET jansson popt gsl)
+endif()

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: MIT
 # One list of sources makes three libraries: ringplane (shared), ringplane_static,
 # and ringplane_testing, which has fault hooks and assertions and is not installed.
+set(RINGPLANE_SOURCES ${RINGPLANE_DATAPLANE_SOURCES} ${RINGPLANE_CONTROL_SOURCES})
 set(burst_source ${PROJECT_SOURCE_DIR}/dataplane/ring/burst.c)
-list(REMOVE_ITEM RINGPLANE_DATAPLANE_SOURCES ${burst_source})
+
+# For the linters.
+list(JOIN RINGPLANE_SOURCES "\n" lines)
+file(WRITE ${PROJECT_BINARY_DIR}/library-sources.txt "${lines}\n")
 
 # Position-independent throughout: the objects serve both libraries.
 function(ringplane_objects name)
+  set(sources ${RINGPLANE_SOURCES})
+  list(REMOVE_ITEM sources ${burst_source})
+  add_library(${name} OBJECT ${sources})
+  target_include_directories(${name} SYSTEM PRIVATE ${HUGETLBFS_INCLUDE_DIR})
+  target_link_libraries(${name} PRIVATE PkgConfig::LIBURING)
+
+  # The only source that sees DPDK's headers. rte_ring reads elements through other
+  # types than they were written with.
   add_library(${name}_burst OBJECT ${burst_source})
   target_include_directories(${name}_burst SYSTEM PRIVATE ${RINGPLANE_DPDK_INCLUDES})
-  # rte_ring reads elements through other types than they were written with.
   target_compile_options(${name}_burst PRIVATE -fno-strict-aliasing -fno-lto)
-  if(RINGPLANE_SANITIZE MATCHES "thread")
+  if(RINGPLANE_SANITIZE STREQUAL "thread")
     target_compile_definitions(${name}_burst PRIVATE RTE_USE_C11_MEM_MODEL)
   endif()
-  add_library(${name} OBJECT ${RINGPLANE_DATAPLANE_SOURCES} ${RINGPLANE_CONTROL_SOURCES})
-  target_link_libraries(${name} PRIVATE PkgConfig::LIBURING)
+
   foreach(target ${name} ${name}_burst)
     set_target_properties(${target} PROPERTIES
       POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
@@ -25,12 +35,14 @@ function(ringplane_objects name)
   endforeach()
 endfunction()
 
+# What a user of the library gets from it.
 function(ringplane_public target)
   target_include_directories(${target} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PRIVATE
-    PkgConfig::LIBURING Threads::Threads ${HUGETLBFS_LIBRARY} m)
+    PkgConfig::LIBURING Threads::Threads m
+    $<BUILD_INTERFACE:${HUGETLBFS_LIBRARY}> $<INSTALL_INTERFACE:hugetlbfs>)
   if(RINGPLANE_SANITIZE)
     target_link_options(${target} PUBLIC -fsanitize=${RINGPLANE_SANITIZE})
   endif()
@@ -50,6 +62,8 @@ if(NOT RINGPLANE_SANITIZE)
   target_link_options(ringplane PRIVATE -Wl,--no-undefined)
 endif()
 ringplane_public(ringplane)
+target_sources(ringplane PUBLIC FILE_SET HEADERS
+  BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${RINGPLANE_PUBLIC_HEADERS})
 
 add_library(ringplane_static STATIC
   $<TARGET_OBJECTS:ringplane_objs> $<TARGET_OBJECTS:ringplane_objs_burst>)

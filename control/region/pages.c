@@ -6,9 +6,9 @@
 #include <hugetlbfs.h>
 #include <linux/memfd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/testing.h"
@@ -17,8 +17,7 @@
 #define MFD_HUGE_SHIFT 26
 #endif
 
-/* A page larger than this wastes more than it saves on what is mapped here. */
-#define HUGE_PAGE_MAX ((size_t)2 << 20)
+#define PAGE_SIZES_MAX 16
 
 /* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
 static int above_standard(int fd)
@@ -36,15 +35,27 @@ static int above_standard(int fd)
 	return high;
 }
 
+/* The largest up to RPI_HUGE_PAGE, be it the machine's default or not: a larger one
+ * wastes more than it saves on what is mapped here. */
 static size_t hugetlb_page_bytes(void)
 {
-	long bytes = gethugepagesize();
+	long sizes[PAGE_SIZES_MAX];
+	int count = gethugepagesizes(sizes, PAGE_SIZES_MAX);
+	size_t best = 0;
+	int i;
 
-	return bytes > 0 && (size_t)bytes <= HUGE_PAGE_MAX ? (size_t)bytes : 0;
+	for (i = 0; i < count; i++)
+		if ((size_t)sizes[i] <= RPI_HUGE_PAGE && (size_t)sizes[i] > best)
+			best = (size_t)sizes[i];
+	return best;
 }
 
-/* A mounted hugetlbfs: an unlinked file there. libhugetlbfs prints a warning where
- * there is no mount, so it is asked for the path first. */
+/*
+ * A file of a mounted hugetlbfs that never has a name, not even for a moment in
+ * which the process could be killed. libhugetlbfs knows the mounts; its own
+ * hugetlbfs_unlinked_fd() makes a named file first, leaves the descriptor open over
+ * exec(), and prints when it fails.
+ */
 static int open_hugetlbfs(const char *name, size_t page_bytes)
 {
 	const char *path = hugetlbfs_find_path_for_size((long)page_bytes);
@@ -52,7 +63,8 @@ static int open_hugetlbfs(const char *name, size_t page_bytes)
 	(void)name;
 	if (!path)
 		return -ENOENT;
-	return above_standard(hugetlbfs_unlinked_fd_for_size((long)page_bytes));
+	return above_standard(
+		open(path, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
 }
 
 static int open_huge_memfd(const char *name, size_t page_bytes)
@@ -77,7 +89,7 @@ static size_t thp_page_bytes(void)
 	fclose(file);
 	if (strstr(text, "[never]") || strstr(text, "[deny]"))
 		return 0;
-	return HUGE_PAGE_MAX;
+	return RPI_HUGE_PAGE;
 }
 
 static int open_memfd(const char *name, size_t page_bytes)
@@ -96,10 +108,10 @@ static size_t small_page_bytes(void)
 }
 
 const struct rpi_page_source rpi_page_sources[] = {
-	{ RP_PAGE_HUGETLB, hugetlb_page_bytes, open_hugetlbfs },
-	{ RP_PAGE_HUGETLB, hugetlb_page_bytes, open_huge_memfd },
-	{ RP_PAGE_THP, thp_page_bytes, open_memfd },
-	{ RP_PAGE_4K, small_page_bytes, open_memfd },
+	{ RP_PAGE_HUGETLB, false, hugetlb_page_bytes, open_hugetlbfs },
+	{ RP_PAGE_HUGETLB, true, hugetlb_page_bytes, open_huge_memfd },
+	{ RP_PAGE_THP, true, thp_page_bytes, open_memfd },
+	{ RP_PAGE_4K, true, small_page_bytes, open_memfd },
 };
 
 const size_t rpi_page_source_count =

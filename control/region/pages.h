@@ -9,10 +9,12 @@
 #include <ringplane/memory.h>
 
 #define RPI_SMALL_PAGE ((size_t)4096)
+#define RPI_HUGE_PAGE  ((size_t)2 << 20)
 
 /* One way: what it gives, and a descriptor or a negative errno. */
 struct rpi_page_source {
 	enum rp_page_kind kind;
+	bool has_seals;
 	size_t (*page_bytes)(void); /* 0: not on this machine */
 	int (*open)(const char *name, size_t page_bytes);
 };

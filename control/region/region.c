@@ -24,6 +24,10 @@
 /* Sums with a rounding can't wrap below this. */
 #define REGION_BYTES_MAX ((size_t)1 << 46)
 
+/* From here on a region begins at a huge page's boundary, whatever it stands on:
+ * memory.h promises that of large blocks. */
+#define HUGE_ALIGN_BYTES ((size_t)1 << 20)
+
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -43,14 +47,17 @@ static void touch(uint8_t *at, size_t bytes, size_t page_bytes)
 static int populate(const struct rpi_region *region, size_t offset, size_t bytes)
 {
 	uint8_t *at = (uint8_t *)region->base + offset;
+	/* Transparent huge pages were a wish: there may be small ones. */
+	bool huge = region->kind == RP_PAGE_HUGETLB;
 
 	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno == EINVAL) {
-		touch(at, bytes, region->page_bytes);
+		touch(at, bytes, huge ? region->page_bytes : RPI_SMALL_PAGE);
 		return 0;
 	}
-	return -errno;
+	/* EFAULT is for where a touch would have been a SIGBUS: no page was left. */
+	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
 int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
@@ -64,27 +71,33 @@ int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
 				region->name, bytes, offset, region->bytes);
 	end = round_up(offset + bytes, region->page_bytes);
 	offset = offset / region->page_bytes * region->page_bytes;
-	err = populate(region, offset, (end > region->bytes ? region->bytes : end) - offset);
+	err = populate(region, offset,
+		       (end > region->bytes ? region->bytes : end) - offset);
 	if (err)
 		return rpi_fail(err, "region '%s': backing %zu bytes: %s", region->name,
 				bytes, strerror(-err));
 	return 0;
 }
 
-static int map(struct rpi_region *region)
+/* Sets *told_out when the error line says all there is to say. */
+static int map(struct rpi_region *region, bool *told_out)
 {
-	size_t align = region->page_bytes;
+	size_t align = region->bytes >= HUGE_ALIGN_BYTES ? RPI_HUGE_PAGE
+							 : region->page_bytes;
 	void *at;
 	int err;
 
 	err = rpi_span_take(region->bytes, align, &at);
-	if (err)
+	if (err) {
+		*told_out = true;
 		return err;
+	}
 	/* Reserved pages are accounted here: a pool that is too small refuses now,
 	 * not by a signal later. */
 	if (mmap(at, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		 region->fd, 0) == MAP_FAILED) {
-		err = -errno;
+		/* EAGAIN: the process locks all that it maps, and may not lock this. */
+		err = errno == EAGAIN ? -ENOMEM : -errno;
 		rpi_span_give(at, region->bytes);
 		return err;
 	}
@@ -92,16 +105,18 @@ static int map(struct rpi_region *region)
 	return 0;
 }
 
-static int seal(int fd)
+/* A file of a hugetlbfs mount takes no seals. It never had a name, so only who has
+ * its descriptor could resize it. */
+static int seal(int fd, bool has_seals)
 {
-	if (!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (!has_seals)
 		return 0;
-	/* A file of a hugetlbfs mount has no seals; nobody else can open it either:
-	 * it is unlinked. */
-	return errno == EINVAL ? 0 : -errno;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return -errno;
+	return 0;
 }
 
-static int size_and_map(struct rpi_region *region)
+static int size_and_map(struct rpi_region *region, bool has_seals, bool *told_out)
 {
 	uint64_t begin_ns;
 	int err = 0;
@@ -109,11 +124,11 @@ static int size_and_map(struct rpi_region *region)
 	if (ftruncate(region->fd, (off_t)region->bytes))
 		err = -errno;
 	if (!err)
-		err = seal(region->fd);
+		err = seal(region->fd, has_seals);
 	if (!err)
 		err = rpi_test_point("region.map");
 	if (!err)
-		err = map(region);
+		err = map(region, told_out);
 	if (err)
 		return err;
 	if (region->kind == RP_PAGE_THP)
@@ -128,17 +143,19 @@ static int size_and_map(struct rpi_region *region)
 }
 
 static int try_source(struct rpi_region *region, const struct rpi_page_source *source,
-		      size_t bytes, size_t page_bytes)
+		      size_t bytes, size_t page_bytes, bool *told_out)
 {
 	int err;
+	int fd;
 
 	region->kind = source->kind;
 	region->page_bytes = page_bytes;
 	region->bytes = round_up(bytes, page_bytes);
-	region->fd = source->open(region->name, page_bytes);
-	if (region->fd < 0)
-		return region->fd;
-	err = size_and_map(region);
+	fd = source->open(region->name, page_bytes);
+	if (fd < 0)
+		return fd;
+	region->fd = fd;
+	err = size_and_map(region, source->has_seals, told_out);
 	if (err)
 		rpi_region_destroy(region);
 	return err;
@@ -163,12 +180,37 @@ static bool really_huge(const struct rpi_region *region)
 {
 	struct rp_region_info info;
 
-	return !rpi_region_info(region, &info) && info.huge_bytes >= region->bytes;
+	return region->kind == RP_PAGE_HUGETLB ||
+	       (!rpi_region_info(region, &info) && info.huge_bytes >= region->bytes);
+}
+
+/* No way of getting pages does better after these. */
+static bool is_final(int err)
+{
+	return err == -EMFILE || err == -ENFILE;
+}
+
+static const char *advice(int err)
+{
+	switch (err) {
+	case -EMFILE:
+		return "a free descriptor (ulimit -n)";
+	case -ENFILE:
+		return "free file handles (fs.file-max)";
+	case -ENOMEM:
+	case -ENOSPC:
+		return "free memory, and limits that allow it: of the cgroup "
+		       "(memory.max), "
+		       "of addresses (ulimit -v), of locked memory (ulimit -l)";
+	default:
+		return "a kernel and a sandbox that allow memfd_create() and its seals";
+	}
 }
 
 int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 		      enum rp_page_policy policy)
 {
+	bool told = false;
 	int err = -ENOMEM;
 	size_t page_bytes;
 	size_t i;
@@ -184,22 +226,26 @@ int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 
 		if (!wanted(source, bytes, policy, &page_bytes))
 			continue;
-		err = try_source(region, source, bytes, page_bytes);
+		err = try_source(region, source, bytes, page_bytes, &told);
+		if (told || is_final(err))
+			break;
 		if (err)
 			continue; /* not to be had: the next one */
 		if (policy != RP_PAGES_REQUIRE || really_huge(region))
 			return 0;
 		rpi_region_destroy(region);
-		err = -ENOMEM;
 	}
-	if (policy == RP_PAGES_REQUIRE)
+	if (told)
+		return rpi_fail(err, "region '%s': %zu bytes: %s", name, bytes,
+				rp_last_error());
+	if (policy == RP_PAGES_REQUIRE && !is_final(err))
 		return rpi_fail(-ENOMEM,
 				"region '%s': no huge pages for %zu bytes (pages is "
 				"RP_PAGES_REQUIRE), expected a pool (vm.nr_hugepages) or "
 				"shmem_enabled other than never",
 				name, bytes);
-	return rpi_fail(err, "region '%s': %zu bytes of shared memory: %s", name, bytes,
-			strerror(-err));
+	return rpi_fail(err, "region '%s': %zu bytes of shared memory: %s, expected %s",
+			name, bytes, strerror(-err), advice(err));
 }
 
 void rpi_region_destroy(struct rpi_region *region)
@@ -212,7 +258,7 @@ void rpi_region_destroy(struct rpi_region *region)
 	region->fd = -1;
 }
 
-/* The three lines of smaps that count a mapping's huge pages. */
+/* The lines of smaps that count a mapping's huge pages. */
 static uint64_t huge_kib(const char *line)
 {
 	static const char *const keys[] = { "ShmemPmdMapped:", "FilePmdMapped:",

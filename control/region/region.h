@@ -14,7 +14,7 @@
 #include <ringplane/memory.h>
 
 struct rpi_region {
-	void *base; /* NULL: not created */
+	void *base;   /* NULL: not created */
 	size_t bytes; /* mapped: rounded up to whole pages */
 	size_t page_bytes;
 	enum rp_page_kind kind;
@@ -27,8 +27,10 @@ struct rpi_region {
 /*
  * Create, map and back a region of at least `bytes` zero bytes.
  *
- * Returns 0, -EINVAL (0 bytes, overflow), -ENOMEM, -ENOSPC, -EMFILE, -ENFILE with
- * an error line; then nothing is left behind.
+ * Returns 0, -EINVAL (0 bytes, overflow), -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, or
+ * what memfd_create() says where it is not to be had (-ENOSYS, -EPERM), with an
+ * error line; then nothing is left behind. From 1 MiB on the base is aligned to
+ * 2 MiB.
  */
 int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 		      enum rp_page_policy policy);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "region/arena.h"
@@ -24,6 +25,7 @@ struct shared_region {
 	uint64_t serial;
 	size_t asked;		 /* of a region that is one block */
 	struct rpi_arena *arena; /* NULL: one block */
+	pid_t pid;		 /* of the process that created it */
 	struct shared_region *next;
 };
 
@@ -54,6 +56,7 @@ static int create(size_t bytes, enum rp_page_policy pages, bool arena,
 		return err;
 	}
 	shared->asked = bytes;
+	shared->pid = getpid();
 	shared->serial = next_serial++;
 	shared->next = regions;
 	regions = shared;
@@ -88,6 +91,13 @@ static void destroy(struct shared_region *shared)
 	free(shared);
 }
 
+/* After a fork both processes have an arena's memory, each with notes of its own:
+ * what looks free to the child may be in use by its parent. */
+static bool has_own_arena(const struct shared_region *shared)
+{
+	return shared->arena && shared->pid == getpid();
+}
+
 static int alloc_small(size_t bytes, void **ptr_out)
 {
 	struct shared_region *shared;
@@ -95,7 +105,8 @@ static int alloc_small(size_t bytes, void **ptr_out)
 	int err;
 
 	for (shared = regions; shared; shared = shared->next)
-		if (shared->arena && rpi_arena_take(shared->arena, bytes, &offset))
+		if (has_own_arena(shared) &&
+		    rpi_arena_take(shared->arena, bytes, &offset))
 			break;
 	if (!shared) {
 		err = create(RPI_ARENA_BYTES, RP_PAGES_AUTO, true, &shared);
@@ -165,7 +176,8 @@ static bool other_empty_arena(const struct shared_region *except)
 	const struct shared_region *shared;
 
 	for (shared = regions; shared; shared = shared->next)
-		if (shared != except && shared->arena && !shared->arena->used_units)
+		if (shared != except && has_own_arena(shared) &&
+		    !shared->arena->used_units)
 			return true;
 	return false;
 }
@@ -184,13 +196,15 @@ int rp_shared_free(void *ptr)
 		destroy(shared);
 	} else if (shared && shared->arena && rpi_arena_give(shared->arena, offset)) {
 		/* One empty arena stays, for the next small block. */
-		if (!shared->arena->used_units && other_empty_arena(shared))
+		if (!shared->arena->used_units &&
+		    (!has_own_arena(shared) || other_empty_arena(shared)))
 			destroy(shared);
 	} else {
-		err = rpi_fail(-EINVAL,
-			       "rp_shared_free: %p, expected the start of a live block of "
-			       "rp_shared_alloc()",
-			       ptr);
+		err = rpi_fail(
+			-EINVAL,
+			"rp_shared_free: %p, expected the start of a live block of "
+			"rp_shared_alloc()",
+			ptr);
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
@@ -296,14 +310,18 @@ int rpi_shared_map_populate(const struct rpi_shared_map *map, size_t bytes_max)
 		const struct rpi_shared_entry *entry = &map->entries[i];
 		size_t bytes = entry->high - entry->low;
 
+		/* Relaxed: as in forget_everywhere(). */
+		if (!atomic_load_explicit(&entry->alive, memory_order_relaxed))
+			continue;
 		/* Huge pages and kernels before 5.14 may refuse a part, or the call:
 		 * the first use then touches. */
 		bytes = bytes < bytes_max ? bytes : bytes_max;
 		if (madvise((void *)entry->low, bytes, MADV_POPULATE_WRITE) &&
 		    errno == ENOMEM)
-			return rpi_fail(-ENOMEM,
-					"prepare: no memory to map %zu bytes of shared memory",
-					bytes);
+			return rpi_fail(
+				-ENOMEM,
+				"prepare: no memory to map %zu bytes of shared memory",
+				bytes);
 		bytes_max -= bytes;
 	}
 	return 0;

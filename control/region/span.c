@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First fit over free ranges sorted by address. A slow path under one mutex. A
- * child that was forked while another thread held it never takes or gives.
+ * First fit over free ranges sorted by address. A slow path under one mutex. No
+ * pthread_atfork(): a worker process never takes or gives, so it does not matter to
+ * it that another thread may have held the mutex at the fork.
  */
 #include "region/span.h"
 
@@ -53,8 +54,9 @@ static int reserve_span(void)
 		return 0;
 	}
 	free(all);
-	return rpi_fail(-ENOMEM, "shared memory: %zu bytes of address space can't be "
-				 "reserved, expected a higher limit (ulimit -v)",
+	return rpi_fail(-ENOMEM,
+			"shared memory: %zu bytes of address space can't be "
+			"reserved, expected a higher limit (ulimit -v)",
 			SPAN_BYTES_MIN);
 }
 
@@ -102,10 +104,11 @@ static int take(size_t bytes, size_t align, void **addr_out)
 			*addr_out = (void *)at;
 		return err;
 	}
-	return rpi_fail(-ENOMEM,
-			"shared memory: no room for %zu bytes in the %zu that are reserved "
-			"for shared memory",
-			bytes, span_bytes);
+	return rpi_fail(
+		-ENOMEM,
+		"shared memory: no room for %zu bytes in the %zu that are reserved "
+		"for shared memory",
+		bytes, span_bytes);
 }
 
 int rpi_span_take(size_t bytes, size_t align, void **addr_out)

@@ -167,12 +167,8 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	chip->commands.lane = &worker->command_lanes[peer_idx];
 	chip->commands.next_seq = 1;
 	chip->park = &worker->parks[peer_idx];
-	rpi_spin_init(&chip->spin, (enum rpi_spin_policy)options->worker_wait,
-		      options->spin_us_min * UINT64_C(1000),
-		      options->spin_us_max * UINT64_C(1000), worker->crowded);
-	rpi_spin_init(&chip->dep_spin, (enum rpi_spin_policy)options->worker_wait,
-		      options->spin_us_min * UINT64_C(1000),
-		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+	rpi_worker_spin_init(worker, options->worker_wait, &chip->spin);
+	rpi_worker_spin_init(worker, options->worker_wait, &chip->dep_spin);
 	chip->parent_park = &worker->parent_park;
 	chip->event_fd = plane->event_fd;
 	chip->ring_fd = plane->ring_fd;

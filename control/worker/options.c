@@ -111,6 +111,20 @@ static int check(const struct rp_worker_options *options)
 	return 0;
 }
 
+void rpi_worker_spin_init(const struct rp_worker *worker, enum rp_wait_policy policy,
+			  struct rpi_spin *spin)
+{
+	const struct rp_worker_options *options = &worker->options;
+	enum rpi_spin_policy how = (enum rpi_spin_policy)policy;
+
+	/* Bounds that the caller gave are kept, however many processes there are. */
+	if (worker->packed && policy == RP_WAIT_HYBRID && !options->spin_us_min &&
+	    !options->spin_us_max)
+		how = RPI_SPIN_NEVER;
+	rpi_spin_init(spin, how, options->spin_us_min * UINT64_C(1000),
+		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+}
+
 int rpi_options_resolve(const struct rp_worker_options *given,
 			struct rp_worker_options *out)
 {

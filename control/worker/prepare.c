@@ -239,18 +239,19 @@ static void set_up_waiting(struct rp_worker *worker)
 {
 	const struct rp_worker_options *options = &worker->options;
 	struct rpi_plane *plane = &worker->plane;
+	const unsigned cpus = rpi_cpu_allowed();
 
 	rpi_clock_setup();
 	/* The caller and every chip want to spin; callback workers are rarely hot. */
-	worker->crowded = options->chip_count + 1 > rpi_cpu_allowed();
-	/* Where a side blocks each time, its sleeper's heavy barrier would cost more
-	 * than the waker's fence. */
-	plane->asym = !rpi_barrier_setup() && options->wait != RP_WAIT_BLOCK &&
+	worker->crowded = options->chip_count + 1 > cpus;
+	worker->packed = options->chip_count + 1 > 2 * cpus;
+	/* Where a side sleeps nearly each time, its heavy barrier would cost more than
+	 * the wakers' fences. */
+	plane->asym = !rpi_barrier_setup() && !worker->crowded &&
+		      options->wait != RP_WAIT_BLOCK &&
 		      options->worker_wait != RP_WAIT_BLOCK;
 	plane->gate.patient = options->wait != RP_WAIT_BLOCK && !worker->crowded;
-	rpi_spin_init(&plane->gate.spin, (enum rpi_spin_policy)options->wait,
-		      options->spin_us_min * UINT64_C(1000),
-		      options->spin_us_max * UINT64_C(1000), worker->crowded);
+	rpi_worker_spin_init(worker, options->wait, &plane->gate.spin);
 	atomic_store_explicit(&plane->gate.budget_ns, rpi_spin_budget(&plane->gate.spin),
 			      memory_order_relaxed);
 }

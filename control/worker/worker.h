@@ -72,7 +72,8 @@ struct rp_worker {
 	struct rpi_lane_memory *lane_memory; /* [peer_count] */
 	struct rpi_park *parks;		     /* [peer_count] */
 	struct rpi_park parent_park;
-	bool crowded; /* more processes spin than there are CPUs */
+	bool crowded; /* more processes want to spin than there are CPUs */
+	bool packed;  /* more than twice as many: a spin would only be in the way */
 
 	/* One process after the other is forked from this block. */
 	struct rp_chip *server;
@@ -96,6 +97,10 @@ static inline enum rpi_park_engine rpi_waker_engine(const struct rp_worker *work
 {
 	return worker->plane.ring_fd >= 0 ? RPI_PARK_URING : worker->parent_park.engine;
 }
+
+/* How a side of this worker spins; see options.c. */
+void rpi_worker_spin_init(const struct rp_worker *worker, enum rp_wait_policy policy,
+			  struct rpi_spin *spin);
 
 /* child.c: the body of a worker process; arg is a struct rpi_child_arg. */
 struct rpi_child_arg {

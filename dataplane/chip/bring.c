@@ -17,6 +17,9 @@
 /* Every argument starts on a boundary that any kernel's vectors like. */
 #define ARGUMENT_ALIGN 256u
 
+/* Tensors whose first line is asked for ahead. */
+#define FETCH_TENSORS 12u
+
 static void contiguous_strides(struct rp_tensor *tensor)
 {
 	int64_t stride = 1;
@@ -178,11 +181,39 @@ static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire
 	return fill_device(chip, placed);
 }
 
+/* The first line of each host tensor, all at once: what is read comes while the others
+ * are looked at, what is written will be ours when results go back. */
+static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
+{
+	uint32_t i;
+
+	for (i = 0; i < chip->task->arg_count && i < FETCH_TENSORS; i++) {
+		const struct rpi_wire_tensor *wire =
+			(const struct rpi_wire_tensor *)stream;
+
+		if (wire->kind == RP_ARG_SCALAR) {
+			stream += sizeof(struct rpi_wire_scalar);
+			continue;
+		}
+		if (wire->resident)
+			; /* device memory: nothing to fetch */
+		else if (wire->access & RP_OUT)
+			__builtin_prefetch((void *)(uintptr_t)wire->address, 1);
+		else
+			__builtin_prefetch((const void *)(uintptr_t)wire->address);
+		stream += sizeof(*wire);
+		if (wire->strided)
+			stream += sizeof(struct rpi_wire_strides);
+	}
+}
+
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
 {
 	size_t used = 0;
 	uint32_t i;
 	int err;
+
+	fetch_host(chip, stream);
 
 	chip->placed_count = 0;
 	for (i = 0; i < chip->task->arg_count; i++) {

@@ -112,6 +112,7 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 	const struct rp_param *param = &program->params[idx];
 	struct rpi_plane *plane = run->plane;
 	struct rpi_grant *grant;
+	struct rpi_view view;
 	size_t bytes;
 	int err;
 
@@ -121,17 +122,16 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 		return rpi_fail(-EINVAL, "rp_worker_submit: '%s' has dtype %s, expected %s",
 				param->name, rp_dtype_name((enum rp_dtype)tensor->dtype),
 				rp_dtype_name((enum rp_dtype)param->dtype));
-	err = rpi_tensor_check("rp_worker_submit", tensor);
+	err = rpi_view_from_tensor("rp_worker_submit", tensor, &view);
 	if (!err)
 		err = check_dims(program, idx, tensor, dims);
 	if (err)
 		return err;
-	if (!rp_tensor_contiguous(tensor))
+	if (!rpi_tensor_row_major(tensor))
 		return rpi_fail(-EINVAL, "rp_worker_submit: '%s' is strided, expected a "
 					 "contiguous tensor", param->name);
-	err = rp_tensor_bytes(tensor, &bytes);
-	if (err)
-		return err;
+	/* Contiguous: what it spans is what it holds. */
+	bytes = (size_t)view.span_bytes;
 	err = tensor->resident ? check_resident(plane, tensor)
 			       : check_host(plane, param, tensor, bytes);
 	if (err)

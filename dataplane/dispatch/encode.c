@@ -193,7 +193,7 @@ static int check_args(struct rp_run *run, const char *call, const struct rp_arg 
 			return err;
 		view++;
 		bytes += sizeof(struct rpi_wire_tensor);
-		if (!rp_tensor_contiguous(tensor))
+		if (!rpi_tensor_row_major(tensor))
 			bytes += sizeof(struct rpi_wire_strides);
 	}
 	*bytes_out = bytes;
@@ -247,8 +247,8 @@ static uint8_t *write_tensor(uint8_t *at, const struct rp_arg *arg,
 	wire->dtype = (uint8_t)tensor->dtype;
 	wire->rank = (uint8_t)tensor->rank;
 	wire->access = (uint8_t)arg->access;
-	wire->strided = !rp_tensor_contiguous(tensor);
-	wire->resident = tensor->resident != 0;
+	wire->strided = rpi_tensor_row_major(tensor) ? 0 : 1;
+	wire->resident = tensor->resident ? 1 : 0;
 	wire->address = wire->resident ? device : (uint64_t)(uintptr_t)tensor->data;
 	wire->bytes = (uint64_t)rpi_view_bytes(view);
 	memcpy(wire->shape, tensor->shape, sizeof(wire->shape));
@@ -320,6 +320,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	if (bytes) {
 		uint8_t *at = rpi_lane_args(lane, bytes, &body.args_at);
 
+		body.arg_lines = (uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args, arg_count);
 	}

@@ -64,7 +64,7 @@ struct rpi_task_body {
 	uint16_t entry;	   /* index into its entries or callbacks */
 	uint32_t args_at;  /* byte offset into the lane's argument ring */
 	uint16_t arg_count;
-	uint16_t reserved;
+	uint16_t arg_lines; /* cache lines that the stream takes */
 	uint64_t run_seq;
 	struct rpi_dep deps[RPI_INLINE_DEPS];
 };

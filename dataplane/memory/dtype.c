@@ -46,10 +46,11 @@ int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements)
 	return bits < 8 ? elements / 2 : elements * (bits / 8);
 }
 
-/* The bound in elements; a multiple of 8, so that it never rounds up in bytes. */
+/* The bound in elements; a multiple of 8, so that it never rounds up in bytes. Bits are
+ * powers of two, and this is asked for several times a task: no division. */
 static int64_t elements_max(uint32_t dtype)
 {
-	return RPI_VIEW_BYTES_MAX / rp_dtype_bits(dtype) * 8;
+	return RPI_VIEW_BYTES_MAX >> __builtin_ctz(rp_dtype_bits(dtype)) << 3;
 }
 
 /* All but the strides and the address. */
@@ -202,18 +203,6 @@ int rp_tensor_host(struct rp_tensor *out, void *data, enum rp_dtype dtype, uint3
 	return 0;
 }
 
-/* Strides of dims of length 1 don't matter. */
-static bool row_major(const struct rp_tensor *t)
-{
-	int64_t stride = 1;
-
-	for (uint32_t k = t->rank; k-- > 0;) {
-		if (t->shape[k] > 1 && t->strides[k] != stride)
-			return false;
-		stride *= t->shape[k];
-	}
-	return true;
-}
 
 static int64_t count_elements(const struct rp_tensor *t)
 {
@@ -234,7 +223,7 @@ int rp_tensor_reshape(const struct rp_tensor *t, uint32_t rank, const int64_t *s
 		return err;
 	if (!out)
 		return rpi_fail(-EINVAL, "tensor_reshape: out NULL, expected a tensor");
-	if (!row_major(t))
+	if (!rpi_tensor_row_major(t))
 		return rpi_fail(
 			-EINVAL,
 			"tensor_reshape: tensor with gaps, expected a contiguous one");
@@ -253,7 +242,7 @@ int rp_tensor_reshape(const struct rp_tensor *t, uint32_t rank, const int64_t *s
 
 bool rp_tensor_contiguous(const struct rp_tensor *t)
 {
-	return !rpi_tensor_check("tensor_contiguous", t) && row_major(t);
+	return !rpi_tensor_check("tensor_contiguous", t) && rpi_tensor_row_major(t);
 }
 
 int rp_tensor_elements(const struct rp_tensor *t, int64_t *elements_out)

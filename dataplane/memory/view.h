@@ -2,6 +2,7 @@
 #ifndef RPI_MEMORY_VIEW_H
 #define RPI_MEMORY_VIEW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,19 @@ struct rpi_view {
 /* What every call demands of a tensor; `call` opens the error line. Defined with the
  * dtypes. */
 int rpi_tensor_check(const char *call, const struct rp_tensor *t);
+
+/* Whether a checked tensor is contiguous. Strides of dims of length 1 don't matter. */
+static inline bool rpi_tensor_row_major(const struct rp_tensor *t)
+{
+	int64_t stride = 1;
+
+	for (uint32_t k = t->rank; k-- > 0;) {
+		if (t->shape[k] > 1 && t->strides[k] != stride)
+			return false;
+		stride *= t->shape[k];
+	}
+	return true;
+}
 
 /* Bytes that `elements` of this dtype take. The count must be even for RP_FP4E2M1. */
 int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements);

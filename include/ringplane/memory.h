@@ -51,6 +51,10 @@ struct rp_region_info {
  * Returns    0
  *            -EINVAL  bytes is 0 or more than an address space holds
  *            -ENOMEM, -ENOSPC, -EMFILE, -ENFILE  the system's limits
+ *            -ENOSYS, -EPERM  memfd_create() is not to be had
+ * Forks      a child sees what was allocated before the fork; what it allocates
+ *            or frees itself, it does for itself alone. It may do so only when no
+ *            other thread was in one of these calls at the fork.
  * Spec       001, One-Shot vs Persistent Worker (host memory must be shared)
  */
 RP_API int rp_shared_alloc(size_t bytes, void **ptr_out);

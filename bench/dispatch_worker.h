@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* A prepared worker as a case needs it: on the measured CPUs, and gone again before
+ * the next case has its turn. */
+#ifndef BENCH_DISPATCH_WORKER_H
+#define BENCH_DISPATCH_WORKER_H
+
+#include <stdint.h>
+
+#include <ringplane/program.h>
+#include <ringplane/worker.h>
+
+#include "options.h"
+
+enum bench_place {
+	/* The first chip on the peer's CPU, further ones on others than the caller's
+	 * as far as there are any. */
+	BENCH_PLACE_PEER,
+	/* Wherever rpbench itself may run, not pinned. */
+	BENCH_PLACE_ANY,
+};
+
+/*
+ * rp_worker_prepare() for one program. The caller's thread may use the CPUs of all
+ * sides while it prepares, because the library judges by them whether they are
+ * enough to spin on; afterwards it is pinned to the parent's again.
+ *
+ * worker_options  chip_cpus is set here.
+ */
+int bench_worker_start(const struct bench_options *options, struct rp_program *program,
+		       struct rp_worker_options *worker_options, enum bench_place place,
+		       struct rp_worker **worker_out);
+
+/* Close and free; NULL is fine. The first error of a dispatch, or of the close. */
+int bench_worker_stop(struct rp_worker *worker);
+
+#endif

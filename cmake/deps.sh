@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs the Debian packages that are missing; silent where none is.
+#
+# deps.sh build    what the library, the examples and rpbench are built with
+# deps.sh test     and the tests
+# deps.sh ci       and what checks the sources
+#
+# RINGPLANE_DEPS=no leaves the machine alone.
+set -euo pipefail
+
+# command=package, or a package that has no command.
+packages=(
+	gcc=gcc cmake=cmake ninja=ninja-build pkg-config=pkg-config
+	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev
+	libjansson-dev libpopt-dev libgsl-dev)
+test_packages=(
+	g++=g++ readelf=binutils strace=strace libcmocka-dev)
+ci_packages=(
+	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
+	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux valgrind=valgrind)
+case ${1:-build} in
+build) ;;
+test) packages+=("${test_packages[@]}") ;;
+ci) packages+=("${test_packages[@]}" "${ci_packages[@]}") ;;
+*)
+	echo "usage: deps.sh [build|test|ci]" >&2
+	exit 2
+	;;
+esac
+
+[ "${RINGPLANE_DEPS:-yes}" != no ] || exit 0
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	cat <<-'END'
+	ringplane: not a Debian system, so nothing is installed here. Needed are gcc or
+	clang, CMake 3.25, Ninja, pkg-config, and the development files of liburing,
+	libhugetlbfs, DPDK (headers only), cmocka, jansson, popt and gsl.
+	END
+	exit 0
+fi
+
+missing=()
+for entry in "${packages[@]}"; do
+	package=${entry#*=}
+	case $entry in
+	*=*) command -v "${entry%%=*}" >/dev/null || missing+=("$package") ;;
+	*)
+		# Of an architecture that is not there the query fails: missing as well.
+		case $(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null || true) in
+		*"installed "*) ;;
+		*) missing+=("$package") ;;
+		esac
+		;;
+	esac
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "ringplane: these Debian packages are missing: ${missing[*]}" >&2
+		echo "ringplane: neither root nor sudo; have somebody run: apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+	echo "ringplane: installing with sudo: ${missing[*]}"
+else
+	echo "ringplane: installing: ${missing[*]}"
+fi
+
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300)
+"${apt[@]}" update ||
+	echo "ringplane: the package lists could not be renewed; going on with those there are" >&2
+"${apt[@]}" install -y --no-install-recommends "${missing[@]}"

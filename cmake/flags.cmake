@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# What every target of the project is compiled with.
+add_library(ringplane_flags INTERFACE)
+target_compile_options(ringplane_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wpointer-arith -Wundef
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>
+  $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>
+  $<$<BOOL:${RINGPLANE_WERROR}>:-Werror>
+  # Names and lines in a back trace of a release.
+  $<$<CONFIG:Release>:-g1>)
+# Empty, as a source that defines it for itself has it.
+target_compile_definitions(ringplane_flags INTERFACE _GNU_SOURCE=)
+
+if(RINGPLANE_SANITIZE)
+  target_compile_options(ringplane_flags INTERFACE
+    -fsanitize=${RINGPLANE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(ringplane_flags INTERFACE -fsanitize=${RINGPLANE_SANITIZE})
+  # gcc tells that TSan does not see fences. What a fence orders is not left to it:
+  # the models check the sleepers, and the rest is ordered loads and stores.
+  if(RINGPLANE_SANITIZE STREQUAL "thread" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(ringplane_flags INTERFACE -Wno-tsan)
+  endif()
+endif()

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The house rules that a script can check. Prints file:line of each breach.
+#
+# house-rules.sh SOURCE_DIR
+set -euo pipefail
+cd "$1"
+
+breaches=0
+
+# rule TEXT: reads breaches, one a line, from standard input.
+rule()
+{
+	local found
+	found=$(cat)
+	[ -z "$found" ] && return
+	printf '%s\n' "$found" | sed "s|\$|  <- $1|"
+	breaches=$((breaches + $(printf '%s\n' "$found" | wc -l)))
+}
+
+# sources DIR...: every file that we write, apart from prose.
+sources()
+{
+	find "$@" -type f \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.pml' -o \
+		-name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort
+}
+
+# code PATTERN DIR...: file:line:text of the C code that matches, comments apart.
+# An awk that knows strings and comments is longer than this needs to be: comments
+# become blanks, strings stay.
+code()
+{
+	local pattern=$1 file
+	shift
+	find "$@" -name '*.[ch]' | sort | while read -r file; do
+		awk -v file="$file" -v pattern="$pattern" '
+		{
+			line = $0
+			out = ""
+			while (line != "") {
+				if (inside) {
+					end = index(line, "*/")
+					if (!end)
+						break
+					line = substr(line, end + 2)
+					inside = 0
+					continue
+				}
+				start = index(line, "/*")
+				if (!start) {
+					out = out line
+					break
+				}
+				out = out substr(line, 1, start - 1) " "
+				line = substr(line, start + 2)
+				inside = 1
+			}
+			sub(/\/\/.*/, "", out)
+			if (out ~ pattern)
+				print file ":" FNR ": " $0
+		}' "$file"
+	done
+}
+
+rule "more than 500 lines" < <(
+	find dataplane control include bench -name '*.[ch]' | sort | while read -r file; do
+		lines=$(wc -l <"$file")
+		[ "$lines" -le 500 ] || echo "$file:$lines: $lines lines"
+	done)
+
+rule "no SPDX line at the top" < <(
+	sources include dataplane control bench tests docs cmake CMakeLists.txt |
+		while read -r file; do
+			head -n 2 "$file" | grep -q 'SPDX-License-Identifier: MIT' ||
+				echo "$file:1:"
+		done)
+
+# cpu_relax() of some processors is an __asm__ __volatile__, which is another word.
+rule "volatile; use _Atomic with the order written out" < <(
+	code '(^|[^_A-Za-z0-9])volatile([^_A-Za-z0-9]|$)' dataplane)
+
+rule "a name under /dev/shm; regions are memfds" < <(
+	code '/dev/shm|(^|[^_A-Za-z0-9])shm_open *[(]' include dataplane control)
+
+# A child resets its handlers; that code alone may name one, and only to these two.
+rule "a signal handler" < <(
+	code '(^|[^_A-Za-z0-9])(signal|sigaction|sigset|bsd_signal) *[(]' \
+		include dataplane control | grep -v '^control/process/' || true)
+rule "a signal handler other than SIG_DFL and SIG_IGN" < <(
+	code 'sa_handler|sa_sigaction|(^|[^_A-Za-z0-9])signal *[(]' control/process |
+		grep -vE 'SIG_DFL|SIG_IGN' || true)
+
+rule "output; the library prints nothing" < <(
+	code '(^|[^_A-Za-z0-9])(v?printf|puts|putchar|perror|psignal|warnx?|errx?) *[(]|(v?fprintf|fputs|fputc|fwrite|write|v?dprintf) *[(][^;]*(stdout|stderr|STD(OUT|ERR)_FILENO)' \
+		include dataplane control)
+
+rule "exit() in the library" < <(
+	code '(^|[^_A-Za-z0-9])exit *[(]' include dataplane control)
+
+# Split, so that this file is clean of them.
+marks='TO''DO|FIX''ME|XX''X'
+rule "an open end" < <(
+	sources include dataplane control bench tests docs cmake CMakeLists.txt |
+		xargs grep -nE "(^|[^A-Za-z])($marks)([^A-Za-z]|\$)" || true)
+
+rule "a public header that include/CMakeLists.txt does not list" < <(
+	find include -name '*.h' -printf '%P\n' | sort | while read -r header; do
+		grep -qxE " *$header\)?" include/CMakeLists.txt || echo "include/$header:1:"
+	done)
+
+rule "a source that CMakeLists.txt does not list" < <(
+	for dir in dataplane control bench; do
+		find "$dir" -name '*.c' -printf '%P\n' | sort | while read -r source; do
+			grep -qxE " *$source\)?" "$dir/CMakeLists.txt" ||
+				echo "$dir/$source:1:"
+		done
+	done)
+
+if [ "$breaches" -ne 0 ]; then
+	echo "house-rules: $breaches breaches"
+	exit 1
+fi
+echo "house-rules: ok"

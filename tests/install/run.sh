@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs the library into a prefix of its own, moves that away, and lets a C and a
+# C++ program use it: by find_package() and by pkg-config, shared and static. Then the
+# program of the README, and what the shared library exports and needs.
+#
+# run.sh SOURCE_DIR BUILD_DIR CC CXX LIBDIR
+set -euo pipefail
+
+source_dir=$1 build_dir=$2 cc=$3 cxx=$4 libdir=$5
+user=$source_dir/tests/install/user
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+say() { printf '%s\n' "-- $*"; }
+fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
+
+say "install"
+cmake --install "$build_dir" --prefix "$dir/first" >"$dir/install.log"
+mv "$dir/first" "$dir/prefix"
+lib=$dir/prefix/$libdir
+version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/ringplane.pc")
+
+say "find_package(ringplane $version)"
+cmake -S "$user" -B "$dir/build" -G Ninja -DCMAKE_PREFIX_PATH="$dir/prefix" \
+	-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+	-DRINGPLANE_VERSION="$version" >"$dir/configure.log" || {
+	cat "$dir/configure.log"
+	fail "configuring a project that finds ringplane"
+}
+cmake --build "$dir/build"
+for program in c_ringplane cpp_ringplane c_ringplane_static cpp_ringplane_static; do
+	say "run $program"
+	"$dir/build/$program"
+done
+
+export PKG_CONFIG_PATH=$lib/pkgconfig
+say "pkg-config: $(pkg-config --cflags --libs ringplane)"
+# shellcheck disable=SC2046 # flags are words
+{
+	"$cc" -std=c11 -Wall -Werror "$user/user.c" \
+		$(pkg-config --cflags --libs ringplane) -o "$dir/c"
+	"$cxx" -std=c++17 -Wall -Werror "$user/user.cpp" \
+		$(pkg-config --cflags --libs ringplane) -o "$dir/cpp"
+	mkdir "$dir/static"
+	cp "$lib/libringplane.a" "$dir/static/"
+	"$cc" -std=c11 -Wall -Werror "$user/user.c" $(pkg-config --cflags ringplane) \
+		-L"$dir/static" $(pkg-config --libs --static ringplane) -o "$dir/c_static"
+}
+for program in c cpp; do
+	say "run $program"
+	LD_LIBRARY_PATH=$lib "$dir/$program"
+done
+say "run c_static"
+"$dir/c_static"
+
+say "the program of the README"
+awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source_dir/README.md" >"$dir/first.c"
+[ -s "$dir/first.c" ] || fail "README.md has no C program"
+# shellcheck disable=SC2046
+"$cc" -Wall -Werror "$dir/first.c" $(pkg-config --cflags --libs ringplane) -o "$dir/readme"
+LD_LIBRARY_PATH=$lib "$dir/readme" >"$dir/readme.out"
+want=$(sed -n 's/.*printf(.*\/\* \(.*\) \*\/$/\1/p' "$dir/first.c")
+[ "$(cat "$dir/readme.out")" = "$want" ] ||
+	fail "the README's program printed '$(cat "$dir/readme.out")', it says '$want'"
+
+say "exported symbols and needed libraries"
+readelf -W --dyn-syms "$lib/libringplane.so" |
+	awk '$7 != "UND" && $8 != "" && $1 ~ /^[0-9]+:$/ { sub(/@.*/, "", $8); print $8 }' \
+	>"$dir/exported"
+grep -q '^rp_' "$dir/exported" || fail "no rp_ symbol is exported"
+if grep -vE '^(rp_|RINGPLANE_0$)' "$dir/exported"; then
+	fail "the symbols above are exported and should be hidden"
+fi
+if readelf -d "$lib/libringplane.so" | grep -E 'NEEDED.*librte_'; then
+	fail "the shared library needs a DPDK library"
+fi
+say "ok"

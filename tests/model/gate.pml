@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * W1: threads of the parent wait for two runs. One leads and sleeps on the park,
+ * the others follow and sleep on `epoch`. dispatch/wait.c, with dispatch/finish.c
+ * and, with FALL, control/worker/supervisor.c.
+ *
+ * Run 0 is in flight at the beginning, run 1 is accepted at any time. Thread 0
+ * waits for run 0, threads 1 and 2 for run 1; thread 2 has a deadline that passes
+ * at any time. All accesses of W1 are seq_cst, so memory is one; what E5 does with
+ * store buffers is notice.pml's matter, and here a run's chip is one step of "done"
+ * and one look at the notice.
+ *
+ * Checked: nobody sleeps for ever once the runs have ended, nobody follows where
+ * nobody leads, outcomes are collected once.
+ *
+ *   -DFALL   the processes may die at any moment; without thread 2
+ *   -DSTAYS  run 0 may go on for ever: threads 1 and 2 must not wait for it
+ * To be found faulty:
+ *   -DNO_RESIGN_BUMP   a leader leaves without a word
+ *   -DSTAYS -DNO_FOLLOWER_ARM  a follower does not arm its run
+ *   -DSTAYS -DNO_PUBLISHED     who collects a run does not tell followers
+ *   -DNO_LEADER_LOOK   a follower does not look whether anybody leads
+ *   -DDISARM_LATE      the notices are disarmed after the lead was given up
+ *   -DSLEEP_ON_FINISHING  the leader sleeps although somebody is collecting
+ *   -DFALL -DNO_WAKE_ALL  the supervisor does not wake the parent's threads
+ */
+#define RUNS	2
+#define THREADS 3
+
+#define FREE	  0
+#define BUILDING  1
+#define RUNNING	  2
+#define FINISHING 3
+byte state[RUNS];
+bool done[RUNS];
+bool armed[RUNS];
+
+bool leader;
+byte followers;
+byte epoch;
+bool in_futex[THREADS];
+bool pending; /* the parent's park */
+bool fallen;  /* no process is left */
+
+/* Not in the code. */
+byte outcomes[RUNS];
+bool left[THREADS]; /* rpi_plane_await() has returned */
+
+#ifdef STAYS
+#define END(label) label:
+#else
+#define END(label)
+#endif
+
+/* The increment and FUTEX_WAKE. */
+inline bump_epoch()
+{
+	d_step {
+		epoch++;
+		in_futex[0] = false;
+		in_futex[1] = false;
+		in_futex[2] = false
+	}
+}
+
+/* rpi_frame_take_notice(); the wake-up follows later. */
+inline take(run_idx, took)
+{
+	d_step {
+		took = armed[run_idx];
+		armed[run_idx] = false
+	}
+}
+
+inline wake(took)
+{
+	atomic {
+		if
+		:: took -> pending = true
+		:: else
+		fi;
+		took = false
+	}
+}
+
+/* The seizure was made. */
+inline collect(run_idx, took)
+{
+	atomic {
+		outcomes[run_idx]++;
+		assert(outcomes[run_idx] == 1);
+		take(run_idx, took)
+	};
+	state[run_idx] = FREE;
+#ifndef NO_PUBLISHED
+	if
+	:: followers -> bump_epoch()
+	:: else
+	fi;
+#endif
+	wake(took)
+}
+
+/* rpi_run_poll(). Done stays done, so that its look and the seizure are one step. */
+#define NOT_YET 0
+#define BUSY	1 /* somebody is collecting */
+#define SEIZED	2
+#define OVER	3
+inline poll(run_idx, took, found)
+{
+	atomic {
+		if
+		:: state[run_idx] == FREE -> found = OVER
+		:: state[run_idx] == FINISHING -> found = BUSY
+		:: state[run_idx] == RUNNING && done[run_idx] ->
+			state[run_idx] = FINISHING;
+			found = SEIZED
+		:: else -> found = NOT_YET
+		fi
+	};
+	if
+	:: found == SEIZED ->
+		collect(run_idx, took);
+		found = OVER
+	:: else
+	fi
+}
+
+/* rpi_run_finish_fallen() */
+inline finish_fallen(run_idx, took, found)
+{
+	poll(run_idx, took, found);
+	if
+	:: atomic { state[run_idx] == RUNNING -> state[run_idx] = FINISHING };
+	   collect(run_idx, took)
+	:: else
+	fi
+}
+
+/* A run may end between the look at its word and the exchange of its notice. */
+inline arm(run_idx)
+{
+	if
+	:: state[run_idx] == RUNNING -> armed[run_idx] = true
+	:: else
+	fi
+}
+
+proctype chip(byte run_idx)
+{
+	bool took;
+
+	if
+	:: atomic { !fallen -> done[run_idx] = true }
+	:: fallen -> goto out
+#ifdef STAYS
+	:: run_idx == 0 -> goto out
+#endif
+	fi;
+	take(run_idx, took);
+	wake(took);
+out:
+	skip
+}
+
+proctype submitter()
+{
+	bool took;
+	byte found;
+
+	state[1] = RUNNING;
+	/* check_fallen() */
+	if
+	:: fallen -> finish_fallen(1, took, found)
+	:: else
+	fi
+}
+
+proctype supervisor()
+{
+	bool took;
+	byte found;
+
+	if
+	:: true -> fallen = true
+	:: true -> goto out
+	fi;
+	finish_fallen(0, took, found);
+	finish_fallen(1, took, found);
+#ifndef NO_WAKE_ALL
+	bump_epoch();
+	pending = true;
+#endif
+out:
+	skip
+}
+
+/* rpi_plane_await(). `late`: the deadline has passed. */
+proctype waiter(byte self; byte run_idx; bool timed)
+{
+	bool late, took;
+	byte seen, found;
+	byte other = 1 - run_idx;
+
+	state[run_idx] != BUILDING; /* it has the handle */
+look:
+	poll(run_idx, took, found);
+	atomic {
+		if
+		:: found == OVER -> goto out
+		:: found != OVER && timed -> goto out
+		:: found != OVER -> found = 0
+		fi
+	};
+	if
+	:: atomic { !leader -> leader = true }
+	:: else -> goto follow
+	fi;
+
+	/* wait_as_leader(): a spin that may succeed, then sleep_for_run(). */
+	poll(run_idx, took, found);
+	if
+	:: found == OVER -> goto resign
+	:: else
+	fi;
+sleep:
+	arm(0);
+	arm(1);
+	/* poll_all(), the own one last. */
+	poll(other, took, found);
+	poll(run_idx, took, found);
+	atomic {
+		if
+		:: found == OVER || late -> goto disarm
+#ifndef SLEEP_ON_FINISHING
+		:: found == BUSY && !late -> goto sleep
+#endif
+		:: else -> found = 0
+		fi
+	};
+END(end_park)
+	atomic {
+		if
+		:: pending -> pending = false
+		:: timed -> late = true
+		fi;
+		goto sleep
+	};
+disarm:
+#ifndef DISARM_LATE
+	armed[0] = false;
+	armed[1] = false;
+#endif
+resign:
+	leader = false;
+#ifndef NO_RESIGN_BUMP
+	if
+	:: followers -> bump_epoch()
+	:: else
+	fi;
+#endif
+#ifdef DISARM_LATE
+	armed[0] = false;
+	armed[1] = false;
+#endif
+	goto out;
+
+follow:
+	followers++;
+	seen = epoch;
+#ifndef NO_FOLLOWER_ARM
+	arm(run_idx);
+#endif
+	poll(run_idx, took, found);
+#ifndef NO_LEADER_LOOK
+	if
+	:: found != OVER && leader ->
+#else
+	if
+	:: found != OVER ->
+#endif
+		/* rpi_futex_wait() */
+		atomic { in_futex[self] = (epoch == seen) };
+END(end_futex)
+		atomic {
+			if
+			:: !in_futex[self]
+			:: timed ->
+				late = true;
+				in_futex[self] = false
+			fi
+		}
+	:: else
+	fi;
+	atomic {
+		followers--;
+		seen = 0;
+		found = 0;
+		if
+		:: late -> goto out
+		:: else -> goto look
+		fi
+	};
+out:
+	left[self] = true
+}
+
+init {
+	atomic {
+		state[0] = RUNNING;
+		state[1] = BUILDING;
+		run chip(0);
+		run chip(1);
+		run submitter();
+		run waiter(0, 0, false);
+		run waiter(1, 1, false);
+#ifdef FALL
+		run supervisor()
+#else
+		run waiter(2, 1, true)
+#endif
+	};
+	timeout; /* when nobody can do anything any more */
+	assert(left[1] && (left[0] || !done[0]));
+#ifndef FALL
+	assert(left[2])
+#endif
+}
