@@ -48,7 +48,9 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 			uint32_t access, uint64_t resident, uintptr_t low, uintptr_t high)
 {
 	struct rpi_plane *plane = run->plane;
+	const struct rpi_grant *denied = NULL;
 	bool inside = false;
+	bool granted = false;
 	uint32_t i;
 
 	if (access < RP_IN || access > RP_INOUT)
@@ -58,18 +60,24 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 				call, arg, access);
 	for (i = 0; i < run->grant_count; i++) {
 		const struct rpi_grant *grant = &run->grants[i];
+		bool whole = low >= grant->low && high <= grant->high;
 
 		if (resident != grant->resident || low >= grant->high ||
 		    high <= grant->low)
 			continue;
 		/* Reading back what an earlier task wrote to an OUT parameter is fine. */
 		if ((access & RP_OUT) && !(grant->access & RP_OUT))
-			return rpi_fail(-EACCES,
-					"%s: argument %u is written, its memory belongs to "
-					"'%s', which the program only reads",
-					call, arg, run->program->params[grant->param].name);
-		inside |= low >= grant->low && high <= grant->high;
+			denied = grant;
+		else
+			granted |= whole;
+		inside |= whole;
 	}
+	/* Memory that was passed twice may be written through the one that says so. */
+	if (denied && !granted)
+		return rpi_fail(-EACCES,
+				"%s: argument %u is written, its memory belongs to '%s', which "
+				"the program only reads",
+				call, arg, run->program->params[denied->param].name);
 	if (inside || resident)
 		return 0;
 	if (!plane->visible(plane->memory_context, (void *)low, high - low))
