@@ -14,6 +14,9 @@
  * touched by the dispatch that first uses it. */
 #define PREFAULT_SHARED_BYTES ((size_t)64 << 20)
 
+/* At most this of a chip's memory is scratch for arguments. */
+#define SCRATCH_BYTES_MAX ((size_t)256 << 20)
+
 static void enter_phase(struct rpi_peer *self, enum rpi_phase phase)
 {
 	/* Release: what belongs to the phase is there. */
@@ -86,6 +89,16 @@ static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
 	return rpi_waker_init(&chip->rouser.waker, rpi_waker_engine(worker), false);
 }
 
+static int touch_chunks(struct rp_worker *worker)
+{
+	const size_t bytes = RPI_STAGING_CHUNKS * RPI_STAGING_CHUNK_BYTES;
+	uint32_t chip = worker->server->peer_idx;
+
+	if (chip >= worker->plane.chip_count)
+		return 0;
+	return rpi_region_populate(&worker->chunks, chip * bytes, bytes);
+}
+
 /* Page tables for what the hot path touches; a first touch there would cost more
  * than a dispatch. */
 static int touch(struct rp_worker *worker)
@@ -95,10 +108,25 @@ static int touch(struct rp_worker *worker)
 
 	err = rpi_region_populate(&worker->region, 0, worker->region.bytes);
 	if (!err)
+		err = touch_chunks(worker);
+	if (!err)
 		err = rpi_shared_map_populate(&worker->shared, PREFAULT_SHARED_BYTES);
 	worker->plane.peers[worker->server->peer_idx].populate_ns =
 		rpi_now_ns() - begin_ns;
 	return err;
+}
+
+/* The first part is scratch for arguments, the rest the parent hands out. */
+static void split_memory(struct rp_chip *chip)
+{
+	size_t scratch = chip->argument_bytes / 4;
+
+	if (scratch > SCRATCH_BYTES_MAX)
+		scratch = SCRATCH_BYTES_MAX;
+	scratch = (scratch + RP_DEVICE_ALIGN - 1) & ~(size_t)(RP_DEVICE_ALIGN - 1);
+	chip->self->heap_base = chip->argument_base + scratch;
+	chip->self->heap_bytes = chip->argument_bytes - scratch;
+	chip->argument_bytes = scratch;
 }
 
 static int open_device(struct rp_worker *worker, struct rp_chip *chip)
@@ -117,6 +145,7 @@ static int open_device(struct rp_worker *worker, struct rp_chip *chip)
 		return err;
 	worker->backend->argument_memory(chip->device, &chip->argument_base,
 					 &chip->argument_bytes);
+	split_memory(chip);
 	return 0;
 }
 
@@ -135,6 +164,8 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	chip->peers = plane->peers;
 	chip->frames = worker->frames;
 	rpi_lane_rx_init(&chip->rx, &worker->lane_memory[peer_idx]);
+	chip->commands.lane = &worker->command_lanes[peer_idx];
+	chip->commands.next_seq = 1;
 	chip->park = &worker->parks[peer_idx];
 	rpi_worker_spin_init(worker, options->worker_wait, &chip->spin);
 	rpi_worker_spin_init(worker, options->worker_wait, &chip->dep_spin);

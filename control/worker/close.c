@@ -88,6 +88,17 @@ static int drain_runs(struct rp_worker *worker, struct drain *drain)
 	return 0;
 }
 
+/* Copies that were let in before `closing` end; nobody begins one any more. */
+static void end_copies(struct rp_worker *worker)
+{
+	uint32_t peer;
+
+	for (peer = 0; peer < worker->plane.peer_count; peer++) {
+		rpi_admission_enter(&worker->copiers[peer].turn);
+		rpi_admission_leave(&worker->copiers[peer].turn);
+	}
+}
+
 static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -99,16 +110,16 @@ static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
 	late = drain_runs(worker, &drain);
-	rpi_supervisor_order(worker, late ? RPI_ORDER_KILL : RPI_ORDER_STOP);
 	if (late) {
+		rpi_supervisor_order(worker, RPI_ORDER_KILL);
 		drain.deadline_ns = UINT64_MAX;
 		drain_runs(worker, &drain);
 	}
 	/* Whoever was admitted before `closing` has left; nobody enters any more. */
 	rpi_admission_enter(&plane->admission);
 	rpi_admission_leave(&plane->admission);
-	if (late)
-		rpi_supervisor_order(worker, RPI_ORDER_STOP);
+	end_copies(worker);
+	rpi_supervisor_order(worker, RPI_ORDER_STOP);
 	rpi_supervisor_join(worker);
 	if (late)
 		return rpi_fail(-ETIMEDOUT,
@@ -163,6 +174,7 @@ static void release_plane(struct rp_worker *worker)
 		free(plane->runs[idx].grants);
 		free(plane->runs[idx].args);
 		free(plane->runs[idx].views);
+		free(plane->runs[idx].device);
 		rpi_hazards_fini(&plane->runs[idx].hazards);
 	}
 	free(plane->runs);
@@ -187,6 +199,9 @@ void rpi_worker_release(struct rp_worker *worker)
 	}
 	rpi_table_leave(worker);
 	release_plane(worker);
+	if (worker->has_store)
+		rpi_store_fini(&worker->store);
+	rpi_inherited_fini(&worker->inherited);
 	if (worker->has_shared)
 		rpi_shared_map_release(&worker->shared);
 	for (i = 0; i < worker->program_count; i++)

@@ -2,7 +2,7 @@
 /*
  * The region that the parent and its worker processes share:
  *
- *	frames | peers | park of the parent | parks | lane 0 | lane 1 | ...
+ *	frames | peers | park of the parent | parks | command lanes | lane 0 | ...
  *
  * Laid out and initialised in the parent before the fork; everybody finds it at
  * the same address. The parent owns it and unmaps it at the end.
@@ -27,6 +27,7 @@ static size_t region_bytes(const struct rp_worker *worker)
 	return aligned(RPI_FRAME_COUNT * sizeof(struct rpi_frame)) +
 	       peers * sizeof(struct rpi_peer) +
 	       (1 + peers) * sizeof(struct rpi_park_block) +
+	       peers * sizeof(struct rpi_command_lane) +
 	       peers * rpi_lane_bytes(options->task_ring_slots,
 				      options->arg_ring_bytes);
 }
@@ -87,6 +88,30 @@ static int create_lanes(struct rp_worker *worker, uint8_t *at)
 	return 0;
 }
 
+/* Chunks are the worker's own, taken once: copying for ever takes no more. */
+static int create_copiers(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	const size_t bytes = RPI_STAGING_CHUNKS * RPI_STAGING_CHUNK_BYTES;
+	uint32_t peer;
+	int err;
+
+	worker->copiers = aligned_alloc(RPI_SHARE_ALIGN,
+					plane->peer_count * sizeof(*worker->copiers));
+	if (!worker->copiers)
+		return rpi_fail(-ENOMEM, "prepare: no memory");
+	memset(worker->copiers, 0, plane->peer_count * sizeof(*worker->copiers));
+	err = rpi_region_create(&worker->chunks, "rp-staging", plane->chip_count * bytes,
+				worker->options.pages);
+	for (peer = 0; !err && peer < plane->peer_count; peer++)
+		err = rpi_copier_init(&worker->copiers[peer], plane, peer,
+				      &worker->command_lanes[peer],
+				      peer < plane->chip_count
+					      ? (uint8_t *)worker->chunks.base + peer * bytes
+					      : NULL);
+	return err;
+}
+
 int rpi_worker_lay_out(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -114,9 +139,13 @@ int rpi_worker_lay_out(struct rp_worker *worker)
 	at += plane->peer_count * sizeof(struct rpi_peer);
 	blocks = (struct rpi_park_block *)at;
 	at += (1 + (size_t)plane->peer_count) * sizeof(*blocks);
+	worker->command_lanes = (struct rpi_command_lane *)at;
+	at += plane->peer_count * sizeof(*worker->command_lanes);
 	err = create_parks(worker, blocks);
 	if (!err)
 		err = create_lanes(worker, at);
+	if (!err)
+		err = create_copiers(worker);
 	return err;
 }
 
@@ -130,6 +159,12 @@ void rpi_worker_unlay(struct rp_worker *worker)
 	rpi_park_destroy(&worker->parent_park);
 	for (peer = 0; plane->lanes && peer < plane->peer_count; peer++)
 		rpi_lane_fini(&plane->lanes[peer]);
+	for (peer = 0; worker->copiers && peer < plane->peer_count; peer++)
+		rpi_copier_fini(&worker->copiers[peer]);
+	free(worker->copiers);
+	worker->copiers = NULL;
+	if (worker->chunks.base)
+		rpi_region_destroy(&worker->chunks);
 	if (worker->has_region)
 		rpi_region_destroy(&worker->region);
 	worker->has_region = false;

@@ -152,9 +152,34 @@ static int copy_cpus(struct rp_worker *worker)
 	return 0;
 }
 
-static bool shared_covers(void *map, const void *addr, size_t bytes)
+static bool visible(void *context, const void *addr, size_t bytes)
 {
-	return rpi_shared_map_covers(map, addr, bytes);
+	const struct rp_worker *worker = context;
+
+	return rpi_shared_map_covers(&worker->shared, addr, bytes) ||
+	       rpi_inherited_confirms(&worker->inherited, addr, bytes);
+}
+
+static int writable(void *context, const char *call, const void *addr, size_t bytes)
+{
+	const struct rp_worker *worker = context;
+
+	return rpi_inherited_check_write(&worker->inherited, call, addr, bytes);
+}
+
+static int resolve(void *context, const char *call, const struct rp_tensor *tensor,
+		   struct rpi_resident *out)
+{
+	struct rp_worker *worker = context;
+
+	return rpi_store_resolve(&worker->store, call, tensor, out);
+}
+
+static bool is_device(void *context, uint64_t address)
+{
+	struct rp_worker *worker = context;
+
+	return rpi_store_is_device_address(&worker->store, address);
 }
 
 static int create_runs(struct rp_worker *worker)
@@ -186,9 +211,10 @@ static int create_runs(struct rp_worker *worker)
 		run->grants = calloc(tensors, sizeof(*run->grants));
 		run->args = calloc(params, sizeof(*run->args));
 		run->views = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->views));
+		run->device = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->device));
 		rpi_hazards_init(&run->hazards, plane->peer_count,
 				 worker->options.unified_memory);
-		if (!run->grants || !run->args || !run->views)
+		if (!run->grants || !run->args || !run->views || !run->device)
 			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	}
 	plane->next_run_seq = 1;
@@ -239,8 +265,11 @@ static void fill_plane(struct rp_worker *worker)
 	plane->program_count = worker->program_count;
 	plane->programs = worker->programs;
 	plane->in_place = worker->options.unified_memory;
-	plane->visible = shared_covers;
-	plane->visible_context = &worker->shared;
+	plane->visible = visible;
+	plane->writable = writable;
+	plane->resolve = resolve;
+	plane->is_device = is_device;
+	plane->memory_context = worker;
 	plane->park = &worker->parent_park;
 	plane->ring_fd = worker->options.ring_fd;
 	plane->ring_user_data = worker->options.ring_user_data;
@@ -303,6 +332,29 @@ static int own_parent_side(struct rp_worker *worker)
 			      false);
 }
 
+/* The chips have said where their memory is. Their words: bound them. */
+static int open_heaps(struct rp_worker *worker)
+{
+	uint32_t chip;
+	int err;
+
+	err = rpi_store_init(&worker->store, worker->id, worker->plane.chip_count);
+	worker->has_store = !err;
+	for (chip = 0; !err && chip < worker->plane.chip_count; chip++) {
+		const struct rpi_peer *peer = &worker->plane.peers[chip];
+		uint64_t bytes = peer->heap_bytes;
+
+		if (bytes > worker->options.device_memory_bytes + ((size_t)2 << 20))
+			return rpi_fail(-EPROTO,
+					"rp_worker_prepare: chip %u says it has %llu bytes of "
+					"memory, it was given %zu",
+					chip, (unsigned long long)bytes,
+					worker->options.device_memory_bytes);
+		err = rpi_store_open_heap(&worker->store, chip, peer->heap_base, bytes);
+	}
+	return err;
+}
+
 static int start(struct rp_worker *worker)
 {
 	int err;
@@ -312,11 +364,13 @@ static int start(struct rp_worker *worker)
 	worker->server = aligned_alloc(_Alignof(struct rp_chip), sizeof(*worker->server));
 	if (!worker->processes || !worker->server)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
-	err = rpi_supervisor_start(worker);
+	err = rpi_table_enter(worker);
+	if (!err)
+		err = rpi_supervisor_start(worker);
 	if (!err)
 		err = own_parent_side(worker);
 	if (!err)
-		err = rpi_table_enter(worker);
+		err = open_heaps(worker);
 	return err;
 }
 
@@ -365,6 +419,9 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 		err = check_backend(worker);
 	if (!err)
 		err = copy_cpus(worker);
+	if (!err)
+		err = rpi_inherited_init(&worker->inherited, worker->options.inherited,
+					 worker->options.inherited_count);
 	if (!err)
 		err = create_plane(worker);
 	if (!err)

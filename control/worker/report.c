@@ -6,6 +6,14 @@
 #include "base/error.h"
 #include "worker/worker.h"
 
+int rp_worker_release_inherited(struct rp_worker *worker)
+{
+	if (!worker)
+		return rpi_fail(-EINVAL, "rp_worker_release_inherited: worker NULL");
+	atomic_store_explicit(&worker->inherited.released, 1, memory_order_relaxed);
+	return 0;
+}
+
 uint32_t rp_worker_chip_count(const struct rp_worker *worker)
 {
 	return worker ? worker->plane.chip_count : 0;
@@ -81,6 +89,8 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 		stats_out->copies_from_device += load(&counts->copies_out);
 		stats_out->worker_sleeps += load(&counts->sleeps);
 		stats_out->caller_wakes += load(&counts->caller_wakes);
+		stats_out->bytes_staged += load(&worker->copiers[peer].bytes_staged);
+		stats_out->bytes_named += load(&worker->copiers[peer].bytes_named);
 	}
 	return 0;
 }

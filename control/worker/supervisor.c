@@ -201,6 +201,11 @@ static void fall(struct rp_worker *worker, const char *text)
 	for (i = 0; i < RPI_FRAME_COUNT; i++)
 		rpi_run_finish_fallen(&plane->runs[i]);
 	rpi_gate_wake_all(plane);
+	for (i = 0; i < plane->peer_count; i++) {
+		atomic_fetch_add_explicit(&plane->peers[i].reply_futex, 1,
+					  memory_order_release);
+		rpi_futex_wake_all(&plane->peers[i].reply_futex, RPI_FUTEX_SHARED);
+	}
 	targets = atomic_load_explicit(&plane->notice_targets, memory_order_acquire);
 	if (targets & RPI_NOTICE_FD)
 		rpi_plane_announce(plane, RPI_NOTICE_FD);

@@ -13,8 +13,11 @@
 #include "chip/server.h"
 #include "dispatch/plane.h"
 #include "process/process.h"
+#include "region/inherited.h"
 #include "region/region.h"
 #include "region/shared.h"
+#include "staging/copier.h"
+#include "tensor/store.h"
 
 enum rpi_life {
 	RPI_LIFE_OPEN = 0,
@@ -57,6 +60,14 @@ struct rp_worker {
 	bool has_region;
 	struct rpi_shared_map shared; /* host memory that the processes see */
 	bool has_shared;
+	struct rpi_inherited inherited;
+
+	/* Device memory, and the way to it. */
+	struct rpi_store store;
+	bool has_store;
+	struct rpi_region chunks;	 /* staging; RPI_STAGING_CHUNKS per chip */
+	struct rpi_command_lane *command_lanes; /* shared, [peer_count] */
+	struct rpi_copier *copiers;	 /* [peer_count] */
 	struct rpi_frame *frames;
 	struct rpi_lane_memory *lane_memory; /* [peer_count] */
 	struct rpi_park *parks;		     /* [peer_count] */

@@ -158,6 +158,8 @@ static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire
 	size_t at = (*used + ARGUMENT_ALIGN - 1) & ~(size_t)(ARGUMENT_ALIGN - 1);
 
 	host_tensor(wire, strides, out);
+	if (wire->resident)
+		return 0; /* there already, and it stays */
 	if (chip->in_place) {
 		chip->reads_host |= wire->access & RP_IN;
 		if (!(wire->access & RP_IN))
@@ -193,7 +195,9 @@ static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
 			stream += sizeof(struct rpi_wire_scalar);
 			continue;
 		}
-		if (wire->access & RP_OUT)
+		if (wire->resident)
+			; /* device memory: nothing to fetch */
+		else if (wire->access & RP_OUT)
 			__builtin_prefetch((void *)(uintptr_t)wire->address, 1);
 		else
 			__builtin_prefetch((const void *)(uintptr_t)wire->address);

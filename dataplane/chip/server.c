@@ -10,38 +10,42 @@ static bool stopped(const struct rp_chip *chip)
 static bool has_work(struct rp_chip *chip, const void *what)
 {
 	(void)what;
-	return rpi_lane_rx_poll(&chip->rx) || stopped(chip);
+	return rpi_lane_rx_poll(&chip->rx) || rpi_server_command_due(chip) ||
+	       stopped(chip);
 }
 
-/* The next task, or NULL when the process is to stop. Spins for a budget that
- * follows the gaps, then sleeps. */
-static const struct rpi_task_body *next_task(struct rp_chip *chip)
+/* Until there is a task or a command, or the process is to stop. Spins for a budget
+ * that follows the gaps, then sleeps. */
+static void await_work(struct rp_chip *chip)
 {
-	const struct rpi_task_body *task;
 	struct rpi_spin_wait wait;
 
-	task = rpi_lane_rx_poll(&chip->rx);
-	if (task)
-		return task;
 	rpi_spin_begin(&wait, &chip->spin);
-	while (!(task = rpi_lane_rx_poll(&chip->rx)) && !stopped(chip) &&
-	       rpi_spin_again(&wait))
+	while (!has_work(chip, NULL) && rpi_spin_again(&wait))
 		;
-	while (!task && !stopped(chip)) {
+	while (!has_work(chip, NULL))
 		rpi_server_doze(chip, has_work, NULL);
-		task = rpi_lane_rx_poll(&chip->rx);
-	}
 	rpi_spin_end(&wait);
-	return task;
 }
 
 void rpi_server_run(struct rp_chip *chip)
 {
-	const struct rpi_task_body *task;
-
-	while ((task = next_task(chip))) {
+	for (;;) {
+		const struct rpi_task_body *task = rpi_lane_rx_poll(&chip->rx);
 		uint64_t seq = chip->rx.next_seq;
 
+		/* A command first: it has waited for the tasks that it follows, and
+		 * later ones must not keep it waiting. */
+		if (rpi_unlikely(rpi_server_command_due(chip))) {
+			rpi_server_command(chip);
+			continue;
+		}
+		if (!task) {
+			if (stopped(chip))
+				return;
+			await_work(chip);
+			continue;
+		}
 		rpi_server_execute(chip, task);
 		/* Before the end is published: then the slot may be written again. */
 		rpi_lane_rx_next(&chip->rx, task);

@@ -19,6 +19,7 @@
 #include "dispatch/program.h"
 #include "dispatch/rouse.h"
 #include "dispatch/wire.h"
+#include "staging/command.h"
 
 /* Where an argument of the running task lies on both sides. */
 struct rpi_placed {
@@ -37,6 +38,11 @@ struct rp_chip {
 	struct rpi_peer *peers;
 	struct rpi_frame *frames;
 	struct rpi_lane_rx rx;
+	struct rpi_command_rx commands;
+	/* Shared memory made after the fork comes and goes; set by control/. */
+	int (*map)(struct rp_chip *chip, uint64_t address, uint64_t bytes);
+	int (*unmap)(struct rp_chip *chip, uint64_t address, uint64_t bytes);
+	int socket_fd; /* descriptors of such memory arrive here */
 	struct rpi_park *park; /* where this process sleeps */
 	struct rpi_rouser rouser;
 	struct rpi_spin spin;	  /* between tasks */
@@ -85,6 +91,10 @@ int rpi_server_bring_out(struct rp_chip *chip);
  * after the doze was announced. */
 typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
 void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what);
+
+/* command.c: whether a command may be carried out now, and do it. */
+bool rpi_server_command_due(const struct rp_chip *chip);
+void rpi_server_command(struct rp_chip *chip);
 
 /* progress.c: publish the end of task `seq`, tell whoever asked to be told. */
 void rpi_server_publish(struct rp_chip *chip, uint64_t seq);

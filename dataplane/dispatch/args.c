@@ -75,6 +75,36 @@ static int check_dims(const struct rp_program *program, uint32_t idx,
 	return 0;
 }
 
+static int check_host(struct rpi_plane *plane, const struct rp_param *param,
+		      const struct rp_tensor *tensor, size_t bytes)
+{
+	void *context = plane->memory_context;
+
+	if (!plane->visible(context, tensor->data, bytes)) {
+		if (plane->is_device(context, (uint64_t)(uintptr_t)tensor->data))
+			return rpi_fail(-EINVAL,
+					"rp_worker_submit: '%s' wraps the raw device address "
+					"%p, expected a tensor from "
+					"rp_worker_alloc_tensor()",
+					param->name, tensor->data);
+		return rpi_fail(-EFAULT,
+				"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
+				"the chips see, expected memory from rp_shared_alloc(), or "
+				"a resident tensor",
+				param->name, tensor->data, bytes);
+	}
+	if (!(param->access & RP_OUT))
+		return 0;
+	return plane->writable(context, "rp_worker_submit", tensor->data, bytes);
+}
+
+static int check_resident(struct rpi_plane *plane, const struct rp_tensor *tensor)
+{
+	struct rpi_resident where;
+
+	return plane->resolve(plane->memory_context, "rp_worker_submit", tensor, &where);
+}
+
 static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor *tensor,
 		       int64_t *dims)
 {
@@ -102,13 +132,12 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 					 "contiguous tensor", param->name);
 	/* Contiguous: what it spans is what it holds. */
 	bytes = (size_t)view.span_bytes;
-	if (!plane->visible(plane->visible_context, tensor->data, bytes))
-		return rpi_fail(-EFAULT,
-				"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
-				"the chips see, expected memory from rp_shared_alloc() "
-				"made before rp_worker_prepare()",
-				param->name, tensor->data, bytes);
+	err = tensor->resident ? check_resident(plane, tensor)
+			       : check_host(plane, param, tensor, bytes);
+	if (err)
+		return err;
 	grant = &run->grants[run->grant_count++];
+	grant->resident = tensor->resident;
 	grant->low = (uintptr_t)tensor->data;
 	grant->high = grant->low + bytes;
 	grant->access = param->access;

@@ -45,7 +45,7 @@ static int check_counts(const char *call, const struct rp_arg *args, uint32_t ar
 /* The program's parameters say what may be done to their memory; other shared
  * memory is the orchestration's own. */
 static int check_access(const struct rp_run *run, const char *call, uint32_t arg,
-			uint32_t access, uintptr_t low, uintptr_t high)
+			uint32_t access, uint64_t resident, uintptr_t low, uintptr_t high)
 {
 	struct rpi_plane *plane = run->plane;
 	const struct rpi_grant *denied = NULL;
@@ -62,7 +62,8 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 		const struct rpi_grant *grant = &run->grants[i];
 		bool whole = low >= grant->low && high <= grant->high;
 
-		if (low >= grant->high || high <= grant->low)
+		if (resident != grant->resident || low >= grant->high ||
+		    high <= grant->low)
 			continue;
 		/* Reading back what an earlier task wrote to an OUT parameter is fine. */
 		if ((access & RP_OUT) && !(grant->access & RP_OUT))
@@ -77,12 +78,64 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 				"%s: argument %u is written, its memory belongs to '%s', which "
 				"the program only reads",
 				call, arg, run->program->params[denied->param].name);
-	if (!inside && !plane->visible(plane->visible_context, (void *)low, high - low))
+	if (inside || resident)
+		return 0;
+	if (!plane->visible(plane->memory_context, (void *)low, high - low))
 		return rpi_fail(-EFAULT,
 				"%s: argument %u at %p (%" PRIuPTR
 				" bytes) is not memory that the chips see",
 				call, arg, (void *)low, high - low);
+	if (!(access & RP_OUT))
+		return 0;
+	return plane->writable(plane->memory_context, call, (void *)low, high - low);
+}
+
+/* Device memory: it lies on one chip, and the task must go there. */
+static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
+			  const struct rp_tensor *tensor, enum rpi_op op, uint32_t peer,
+			  uint64_t *device_out)
+{
+	struct rpi_resident where;
+	int err;
+
+	if (op != RPI_OP_RUN)
+		return rpi_fail(-EINVAL,
+				"%s: argument %u is device memory, which callbacks can't "
+				"see",
+				call, arg);
+	err = run->plane->resolve(run->plane->memory_context, call, tensor, &where);
+	if (err)
+		return err;
+	if (where.chip == RPI_CHIP_SEVERAL)
+		return rpi_fail(-EINVAL,
+				"%s: argument %u is a whole stacked tensor, expected one "
+				"shard of it (rp_tensor_index())",
+				call, arg);
+	if (where.chip != peer)
+		return rpi_fail(-EINVAL,
+				"%s: argument %u lies on chip %u, the task goes to chip %u",
+				call, arg, where.chip, peer);
+	*device_out = where.address;
 	return 0;
+}
+
+/* View of the tensor argument `arg`: views are numbered by tensors. */
+static uint32_t view_of(const struct rp_arg *args, uint32_t arg)
+{
+	uint32_t view = 0;
+	uint32_t i;
+
+	for (i = 0; i < arg; i++)
+		view += args[i].kind == RP_ARG_TENSOR;
+	return view;
+}
+
+static bool same_memory(const struct rp_arg *args, const struct rp_run *run, uint32_t a,
+			uint32_t b, uint32_t view_b)
+{
+	return args[a].u.tensor.resident == args[b].u.tensor.resident &&
+	       rpi_view_overlap(&run->views[view_of(args, a)], &run->views[view_b]) !=
+		       RPI_OVERLAP_NONE;
 }
 
 static int check_written_apart(struct rp_run *run, const char *call,
@@ -99,15 +152,13 @@ static int check_written_apart(struct rp_run *run, const char *call,
 			continue;
 		if (args[i].access & RP_OUT) {
 			for (other = 0; other < written; other++)
-				if (rpi_view_overlap(&run->views[run->written[other]],
-						     &run->views[view]) !=
-				    RPI_OVERLAP_NONE)
+				if (same_memory(args, run, run->written[other], i, view))
 					return rpi_fail(-EINVAL,
 							"%s: argument %u writes bytes that "
 							"another argument of the task "
 							"writes",
 							call, i);
-			run->written[written++] = (uint16_t)view;
+			run->written[written++] = (uint16_t)i;
 		}
 		view++;
 	}
@@ -117,7 +168,8 @@ static int check_written_apart(struct rp_run *run, const char *call,
 /* Check every argument; fill run->views; returns the stream's bytes through
  * *bytes_out, dependencies not counted. */
 static int check_args(struct rp_run *run, const char *call, const struct rp_arg *args,
-		      uint32_t arg_count, size_t *bytes_out)
+		      uint32_t arg_count, enum rpi_op op, uint32_t peer,
+		      size_t *bytes_out)
 {
 	uint32_t tensors = 0;
 	uint32_t view = 0;
@@ -140,7 +192,11 @@ static int check_args(struct rp_run *run, const char *call, const struct rp_arg 
 		if (err)
 			return err;
 		rpi_view_extent(&run->views[view], &low, &high);
-		err = check_access(run, call, i, args[i].access, low, high);
+		err = check_access(run, call, i, args[i].access, tensor->resident, low,
+				   high);
+		if (!err && tensor->resident)
+			err = place_resident(run, call, i, tensor, op, peer,
+					     &run->device[view]);
 		if (err)
 			return err;
 		view++;
@@ -166,6 +222,11 @@ static int find_deps(struct rp_run *run, const struct rp_arg *args, uint32_t arg
 	for (i = 0; i < arg_count; i++) {
 		if (args[i].kind != RP_ARG_TENSOR)
 			continue;
+		/* Device memory belongs to one chip, which works in order. */
+		if (args[i].u.tensor.resident) {
+			view++;
+			continue;
+		}
 		err = rpi_hazards_add(&run->hazards, &run->views[view++],
 				      args[i].access & RP_OUT, peer, seq, &run->follow);
 		if (err)
@@ -185,7 +246,7 @@ static uint8_t *write_scalar(uint8_t *at, const struct rp_scalar *scalar)
 }
 
 static uint8_t *write_tensor(uint8_t *at, const struct rp_arg *arg,
-			     const struct rpi_view *view)
+			     const struct rpi_view *view, uint64_t device)
 {
 	struct rpi_wire_tensor *wire = (struct rpi_wire_tensor *)at;
 	const struct rp_tensor *tensor = &arg->u.tensor;
@@ -194,8 +255,9 @@ static uint8_t *write_tensor(uint8_t *at, const struct rp_arg *arg,
 	wire->dtype = (uint8_t)tensor->dtype;
 	wire->rank = (uint8_t)tensor->rank;
 	wire->access = (uint8_t)arg->access;
-	wire->strided = !rpi_tensor_row_major(tensor);
-	wire->address = (uint64_t)(uintptr_t)tensor->data;
+	wire->strided = rpi_tensor_row_major(tensor) ? 0 : 1;
+	wire->resident = tensor->resident ? 1 : 0;
+	wire->address = wire->resident ? device : (uint64_t)(uintptr_t)tensor->data;
 	wire->bytes = (uint64_t)rpi_view_bytes(view);
 	memcpy(wire->shape, tensor->shape, sizeof(wire->shape));
 	at += sizeof(*wire);
@@ -215,10 +277,14 @@ static void write_args(struct rp_run *run, uint8_t *at, const struct rp_arg *arg
 	uint32_t view = 0;
 	uint32_t i;
 
-	for (i = 0; i < arg_count; i++)
-		at = args[i].kind == RP_ARG_SCALAR
-			     ? write_scalar(at, &args[i].u.scalar)
-			     : write_tensor(at, &args[i], &run->views[view++]);
+	for (i = 0; i < arg_count; i++) {
+		if (args[i].kind == RP_ARG_SCALAR) {
+			at = write_scalar(at, &args[i].u.scalar);
+			continue;
+		}
+		at = write_tensor(at, &args[i], &run->views[view], run->device[view]);
+		view++;
+	}
 }
 
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
@@ -232,7 +298,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	size_t bytes = 0;
 	int err;
 
-	err = check_args(run, call, args, arg_count, &bytes);
+	err = check_args(run, call, args, arg_count, op, peer, &bytes);
 	if (!err)
 		err = find_deps(run, args, arg_count, peer, lane->next_seq);
 	if (err)

@@ -20,6 +20,7 @@
 #include "dispatch/hazard.h"
 #include "dispatch/lane.h"
 #include "dispatch/program.h"
+#include "dispatch/resident.h"
 #include "dispatch/rouse.h"
 #include "dispatch/wire.h"
 
@@ -37,6 +38,7 @@ struct rpi_plane;
 
 /* What a parameter of this call covers, to judge the accesses of its tasks. */
 struct rpi_grant {
+	uint64_t resident; /* 0: host memory; else extents are offsets in it */
 	uintptr_t low, high;
 	uint32_t access;
 	uint32_t param;
@@ -62,6 +64,7 @@ struct rp_run {
 	struct rpi_hazards hazards;
 	struct rpi_follow follow; /* of the task being enqueued */
 	struct rpi_view *views;	  /* [RP_MAX_TASK_TENSORS], likewise */
+	uint64_t *device;	  /* likewise: a resident view's device address */
 	uint16_t written[RP_MAX_TASK_TENSORS]; /* which of them it writes */
 	struct rp_arg *args;	  /* [largest parameter count]: this call's own copy */
 	char fail_text[RPI_ERROR_BYTES];
@@ -102,9 +105,15 @@ struct rpi_plane {
 	struct rpi_admission admission;
 	struct rpi_gate gate;
 
-	/* Whether the worker processes see this host memory. */
+	/* Whether the worker processes see this host memory, and whether they may write
+	 * it (0, -EACCES with an error line). */
 	bool (*visible)(void *context, const void *addr, size_t bytes);
-	void *visible_context;
+	int (*writable)(void *context, const char *call, const void *addr, size_t bytes);
+	/* Where a resident view lies, and whether an address is a chip's. */
+	int (*resolve)(void *context, const char *call, const struct rp_tensor *tensor,
+		       struct rpi_resident *out);
+	bool (*is_device)(void *context, uint64_t address);
+	void *memory_context;
 
 	_Atomic uint32_t closing; /* sticky: submits are refused */
 	_Atomic uint32_t fall;	  /* enum rpi_fall, release */

@@ -91,7 +91,8 @@ struct rpi_wire_tensor {
 	uint8_t dtype;
 	uint8_t rank;
 	uint8_t access;
-	uint32_t strided; /* 1: RP_MAX_DIMS strides and 8 bytes of padding follow */
+	uint16_t strided;  /* 1: RP_MAX_DIMS strides and 8 bytes of padding follow */
+	uint16_t resident; /* 1: the address is the device's: nothing is copied */
 	uint64_t address;
 	uint64_t bytes; /* packed */
 	int64_t shape[RP_MAX_DIMS];
@@ -151,6 +152,11 @@ struct rpi_peer {
 	/* Start-up, then counters; the process writes it. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t phase; /* release; enum rpi_phase */
 	_Atomic uint32_t room_futex; /* bumped when room_seq was reached */
+	_Atomic uint32_t reply_futex; /* bumped when a reply was asked to be told */
+	uint32_t reserved2;
+	/* The chip's device memory past its argument scratch; valid once ready. */
+	uint64_t heap_base;
+	uint64_t heap_bytes;
 	int32_t start_status; /* valid once phase is RPI_PHASE_FAILED */
 	uint32_t reserved;
 	uint64_t populate_ns;
@@ -164,6 +170,7 @@ struct rpi_peer {
 /* Every run's notice is armed (rp_worker_fd(), a ring of the caller): set for
  * good, so that both sides of E5 can do with a plain full fence. */
 #define RPI_ATTENTION_ALWAYS	 (1u << 4)
+#define RPI_ATTENTION_REPLY	 (1u << 5)
 
 static_assert(offsetof(struct rpi_peer, loaded_seq) == 1 * RPI_SHARE_ALIGN,
 	      "each writer owns whole blocks");

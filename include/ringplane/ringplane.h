@@ -4,8 +4,10 @@
 #define RINGPLANE_RINGPLANE_H
 
 #include <ringplane/chip.h>
+#include <ringplane/device.h>
 #include <ringplane/error.h>
 #include <ringplane/handle.h>
+#include <ringplane/host.h>
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 #include <ringplane/run.h>

@@ -13,6 +13,7 @@
 
 #include <ringplane/export.h>
 #include <ringplane/handle.h>
+#include <ringplane/host.h>
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 
@@ -69,7 +70,8 @@ struct rp_worker_options {
 	/* Huge pages for the regions and the device memory. */
 	enum rp_page_policy pages;
 
-	/* Device memory of each chip, bytes. Default 1 GiB, backed on first use. */
+	/* Device memory of each chip, bytes. Default 1 GiB, backed on first use. A
+	 * quarter of it, 256 MiB at most, is scratch for host arguments of tasks. */
 	size_t device_memory_bytes;
 
 	/* Entries work on shared host memory in place: no copies, no private
@@ -89,6 +91,12 @@ struct rp_worker_options {
 	 * rp_worker_options_init()). */
 	int ring_fd;
 	uint64_t ring_user_data;
+
+	/* Host ranges that the processes share. Overlapping ones are one storage, which
+	 * has one mode. Ranges that the kernel confirms as shared are valid dispatch
+	 * arguments too. Read during the call only. */
+	const struct rp_host_range *inherited;
+	size_t inherited_count;
 
 	/* Chip backend. NULL: "sim". */
 	const char *backend;
@@ -207,6 +215,10 @@ RP_API int rp_worker_fd(struct rp_worker *worker);
 RP_API size_t rp_worker_reap(struct rp_worker *worker, struct rp_handle *handles_out,
 			     size_t max);
 
+/* Stage later copies of inherited ranges again; the processes keep their mappings
+ * until close. Idempotent. 0, or -EINVAL for NULL. */
+RP_API int rp_worker_release_inherited(struct rp_worker *worker);
+
 RP_API uint32_t rp_worker_chip_count(const struct rp_worker *worker);
 
 /* Process id of a chip (0..chip_count-1) or, past those, a callback worker;
@@ -242,7 +254,8 @@ struct rp_worker_stats {
 	uint64_t caller_wakes;	   /* wake-ups that workers sent to the caller */
 	uint64_t ring_full_waits;  /* times a full ring pressed back */
 	uint64_t frame_waits;	   /* submits that found both frames taken */
-	uint64_t background_populate_bytes;
+	uint64_t bytes_staged; /* of explicit copies, through staging chunks */
+	uint64_t bytes_named;  /* of explicit copies, in place */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

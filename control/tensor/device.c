@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/* Raw device memory, and copies between it and the host. */
+#include "tensor/device.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "staging/copier.h"
+#include "tensor/store.h"
+#include "worker/worker.h"
+
+/* The owner mark of a raw block; tensors' blocks have 0. */
+#define RAW 1u
+
+int rpi_device_check(struct rp_worker *worker, const char *call)
+{
+	if (!worker)
+		return rpi_fail(-EINVAL, "%s: worker NULL, expected one", call);
+	if (atomic_load_explicit(&worker->plane.closing, memory_order_acquire))
+		return rpi_fail(-ESHUTDOWN, "%s: the worker is closed or being closed",
+				call);
+	if (atomic_load_explicit(&worker->plane.fall, memory_order_acquire) !=
+	    RPI_FALL_NONE)
+		return rpi_fail(-EOWNERDEAD, "%s", worker->plane.fall_text);
+	return 0;
+}
+
+static int check(struct rp_worker *worker, const char *call, uint32_t chip)
+{
+	int err = rpi_device_check(worker, call);
+
+	if (!err && chip >= worker->plane.chip_count)
+		err = rpi_fail(-EINVAL, "%s: chip %u, expected 0..%u", call, chip,
+			       worker->plane.chip_count - 1);
+	return err;
+}
+
+int rp_worker_device_alloc(struct rp_worker *worker, uint32_t chip, size_t bytes,
+			   uint64_t *address_out)
+{
+	static const char call[] = "rp_worker_device_alloc";
+	struct rpi_block *block;
+	int err = check(worker, call, chip);
+
+	if (!err && !address_out)
+		err = rpi_fail(-EINVAL, "%s: address_out NULL", call);
+	if (err)
+		return err;
+	pthread_mutex_lock(&worker->store.lock);
+	err = rpi_heap_alloc(&worker->store.heaps[chip], call, bytes, RAW, &block);
+	if (!err)
+		*address_out = block->address;
+	pthread_mutex_unlock(&worker->store.lock);
+	return err;
+}
+
+int rp_worker_device_free(struct rp_worker *worker, uint32_t chip, uint64_t address)
+{
+	static const char call[] = "rp_worker_device_free";
+	struct rpi_block *block;
+	int err = check(worker, call, chip);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&worker->store.lock);
+	block = rpi_heap_find(&worker->store.heaps[chip], address);
+	if (block && block->owner == RAW)
+		rpi_heap_free(&worker->store.heaps[chip], block);
+	else
+		err = rpi_fail(-EINVAL,
+			       "%s: %#" PRIx64 " on chip %u, expected the start of a live "
+			       "block of rp_worker_device_alloc()%s",
+			       call, address, chip,
+			       block ? " (it is a tensor: rp_worker_free_tensor())" : "");
+	pthread_mutex_unlock(&worker->store.lock);
+	return err;
+}
+
+int rp_worker_tensor_address(struct rp_worker *worker, const struct rp_tensor *tensor,
+			     uint32_t *chip_out, uint64_t *address_out)
+{
+	static const char call[] = "rp_worker_tensor_address";
+	struct rpi_resident where;
+	int err = rpi_device_check(worker, call);
+
+	if (!err && (!tensor || !chip_out || !address_out))
+		err = rpi_fail(-EINVAL, "%s: an argument is NULL", call);
+	if (!err)
+		err = rpi_store_resolve(&worker->store, call, tensor, &where);
+	if (!err && where.chip == RPI_CHIP_SEVERAL)
+		err = rpi_fail(-EINVAL,
+			       "%s: a stacked tensor lies on several chips, expected a "
+			       "shard of it (rp_tensor_index())",
+			       call);
+	if (err)
+		return err;
+	*chip_out = where.chip;
+	*address_out = where.address;
+	return 0;
+}
+
+/* The device side of a copy: the allocation, its bounds. Two comparisons, because
+ * offset + bytes may wrap. */
+static int check_device_range(struct rp_worker *worker, const char *call, uint32_t chip,
+			      uint64_t address, size_t offset, size_t bytes)
+{
+	struct rpi_heap *heap = &worker->store.heaps[chip];
+	struct rpi_block *holding = NULL;
+	struct rpi_block *block;
+	uint64_t base = 0;
+	uint64_t have = 0;
+
+	if (!bytes)
+		return rpi_fail(-EINVAL, "%s: bytes 0, expected at least 1", call);
+	pthread_mutex_lock(&worker->store.lock);
+	block = rpi_heap_find(heap, address);
+	if (!block)
+		holding = rpi_heap_holding(heap, address);
+	if (block)
+		have = block->bytes;
+	if (holding)
+		base = holding->address;
+	pthread_mutex_unlock(&worker->store.lock);
+	if (holding)
+		return rpi_fail(-EINVAL,
+				"%s: address %#" PRIx64 " lies inside the allocation at %#" PRIx64
+				", expected its start and an offset of %" PRIu64,
+				call, address, base, address - base);
+	if (!block)
+		return rpi_fail(-EINVAL,
+				"%s: address %#" PRIx64
+				" on chip %u, expected the start of a live allocation",
+				call, address, chip);
+	if (offset > have || bytes > have - offset)
+		return rpi_fail(-ERANGE,
+				"%s: offset %zu + %zu bytes, the allocation holds %" PRIu64,
+				call, offset, bytes, have);
+	return 0;
+}
+
+static int check_host_range(const char *call, const void *host, size_t offset,
+			    size_t bytes)
+{
+	uintptr_t at = (uintptr_t)host;
+
+	if (!host)
+		return rpi_fail(-EINVAL, "%s: host memory NULL, expected some", call);
+	if (offset > UINTPTR_MAX - at || bytes > UINTPTR_MAX - at - offset)
+		return rpi_fail(-ERANGE,
+				"%s: %p + offset %zu + %zu bytes is past the end of the "
+				"address space",
+				call, host, offset, bytes);
+	return 0;
+}
+
+/* Whether the processes see this host memory, so that it is named and not staged. */
+static bool is_named(struct rp_worker *worker, const void *host, size_t bytes)
+{
+	return rpi_inherited_names(&worker->inherited, host, bytes) ||
+	       rpi_shared_map_covers(&worker->shared, host, bytes);
+}
+
+int rp_worker_copy_to(struct rp_worker *worker, uint32_t chip, uint64_t address,
+		      size_t dst_offset, const void *src, size_t src_offset, size_t bytes)
+{
+	static const char call[] = "rp_worker_copy_to";
+	struct rpi_copier *copier;
+	const uint8_t *from;
+	int err = check(worker, call, chip);
+
+	if (!err)
+		err = check_host_range(call, src, src_offset, bytes);
+	if (!err)
+		err = check_device_range(worker, call, chip, address, dst_offset, bytes);
+	if (err)
+		return err;
+	copier = &worker->copiers[chip];
+	from = (const uint8_t *)src + src_offset;
+	err = rpi_copier_enter(copier, call);
+	if (err)
+		return err;
+	err = rpi_copier_in(copier, address + dst_offset, from, bytes,
+			    is_named(worker, from, bytes));
+	rpi_copier_leave(copier);
+	return err;
+}
+
+int rp_worker_copy_from(struct rp_worker *worker, uint32_t chip, uint64_t address,
+			size_t src_offset, void *dst, size_t dst_offset, size_t bytes)
+{
+	static const char call[] = "rp_worker_copy_from";
+	struct rpi_copier *copier;
+	uint8_t *to;
+	int err = check(worker, call, chip);
+
+	if (!err)
+		err = check_host_range(call, dst, dst_offset, bytes);
+	if (!err)
+		err = check_device_range(worker, call, chip, address, src_offset, bytes);
+	if (err)
+		return err;
+	to = (uint8_t *)dst + dst_offset;
+	err = rpi_inherited_check_write(&worker->inherited, call, to, bytes);
+	if (err)
+		return err;
+	copier = &worker->copiers[chip];
+	err = rpi_copier_enter(copier, call);
+	if (err)
+		return err;
+	err = rpi_copier_out(copier, to, address + src_offset, bytes,
+			     is_named(worker, to, bytes));
+	rpi_copier_leave(copier);
+	return err;
+}
+
+/* Take the turns of several chips in one order, so that no two threads wait for each
+ * other. */
+static int enter_all(struct rp_worker *worker, const char *call, uint64_t chips)
+{
+	uint64_t left = chips;
+	uint64_t taken = 0;
+	int err = 0;
+
+	while (left && !err) {
+		uint32_t chip = (uint32_t)__builtin_ctzll(left);
+
+		left &= left - 1;
+		err = rpi_copier_enter(&worker->copiers[chip], call);
+		if (!err)
+			taken |= UINT64_C(1) << chip;
+	}
+	while (err && taken) {
+		uint32_t chip = (uint32_t)__builtin_ctzll(taken);
+
+		taken &= taken - 1;
+		rpi_copier_leave(&worker->copiers[chip]);
+	}
+	return err;
+}
+
+static void leave_all(struct rp_worker *worker, uint64_t chips)
+{
+	while (chips) {
+		uint32_t chip = (uint32_t)__builtin_ctzll(chips);
+
+		chips &= chips - 1;
+		rpi_copier_leave(&worker->copiers[chip]);
+	}
+}
+
+int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
+			  const uint64_t *addresses, size_t count, size_t dst_offset,
+			  const void *src, size_t bytes)
+{
+	static const char call[] = "rp_worker_copy_to_all";
+	struct rpi_copier *copiers[RP_MAX_PEERS];
+	uint64_t devices[RP_MAX_PEERS];
+	uint64_t set = 0;
+	size_t i;
+	int err = rpi_device_check(worker, call);
+
+	if (!err && (!chips || !addresses || !count || count > worker->plane.chip_count))
+		err = rpi_fail(-EINVAL, "%s: %zu chips, expected 1..%u, and their addresses",
+			       call, count, worker ? worker->plane.chip_count : 0);
+	if (!err)
+		err = check_host_range(call, src, 0, bytes);
+	for (i = 0; i < count && !err; i++) {
+		err = check(worker, call, chips[i]);
+		if (!err && (set & UINT64_C(1) << chips[i]))
+			err = rpi_fail(-EINVAL, "%s: chip %u is named twice", call,
+				       chips[i]);
+		if (err)
+			break;
+		err = check_device_range(worker, call, chips[i], addresses[i], dst_offset,
+					 bytes);
+		set |= UINT64_C(1) << chips[i];
+		copiers[i] = &worker->copiers[chips[i]];
+		devices[i] = addresses[i] + dst_offset;
+	}
+	if (!err)
+		err = enter_all(worker, call, set);
+	if (err)
+		return err;
+	err = rpi_copier_in_all(copiers, devices, count, src, bytes,
+				is_named(worker, src, bytes));
+	leave_all(worker, set);
+	return err;
+}
+
+int rpi_device_upload(struct rp_worker *worker, const char *call,
+		      const struct rp_tensor *tensor, const void *host, size_t bytes)
+{
+	struct rpi_resident where;
+	int err = rpi_store_resolve(&worker->store, call, tensor, &where);
+
+	if (err)
+		return err;
+	err = rpi_copier_enter(&worker->copiers[where.chip], call);
+	if (err)
+		return err;
+	err = rpi_copier_in(&worker->copiers[where.chip], where.address, host, bytes,
+			    is_named(worker, host, bytes));
+	rpi_copier_leave(&worker->copiers[where.chip]);
+	return err;
+}
+
+/* One shard's copy, for a thread of its own. */
+struct shard_copy {
+	struct rp_worker *worker;
+	const char *call;
+	struct rpi_shard shard;
+	uint8_t *host;
+	size_t bytes;
+	bool up;
+	int err;
+	char text[RPI_ERROR_BYTES];
+};
+
+static void *copy_shard(void *arg)
+{
+	struct shard_copy *copy = arg;
+	struct rpi_copier *copier = &copy->worker->copiers[copy->shard.chip];
+	bool named = is_named(copy->worker, copy->host, copy->bytes);
+
+	copy->err = rpi_copier_enter(copier, copy->call);
+	if (!copy->err) {
+		copy->err = copy->up ? rpi_copier_in(copier, copy->shard.block->address,
+						     copy->host, copy->bytes, named)
+				     : rpi_copier_out(copier, copy->host,
+						      copy->shard.block->address,
+						      copy->bytes, named);
+		rpi_copier_leave(copier);
+	}
+	if (copy->err)
+		rpi_format(copy->text, sizeof(copy->text), "%s", rp_last_error());
+	return NULL;
+}
+
+/* Below this a thread costs more than it saves. */
+#define SHARD_THREAD_BYTES ((size_t)256 << 10)
+
+static int run_shards(struct shard_copy *copies, size_t count, size_t bytes)
+{
+	pthread_t threads[RP_MAX_PEERS];
+	bool started[RP_MAX_PEERS] = { false };
+	size_t i;
+
+	/* The caller's thread takes the first; without threads it takes them all. */
+	for (i = 1; i < count && bytes >= SHARD_THREAD_BYTES; i++)
+		started[i] = !pthread_create(&threads[i], NULL, copy_shard, &copies[i]);
+	for (i = 0; i < count; i++)
+		if (!started[i])
+			copy_shard(&copies[i]);
+	for (i = 0; i < count; i++)
+		if (started[i])
+			pthread_join(threads[i], NULL);
+	for (i = 0; i < count; i++) {
+		if (!copies[i].err)
+			continue;
+		rpi_error_set(copies[i].text);
+		return copies[i].err;
+	}
+	return 0;
+}
+
+int rpi_device_shards(struct rp_worker *worker, const char *call,
+		      const struct rp_tensor *stacked, void *host, bool up)
+{
+	struct shard_copy copies[RP_MAX_PEERS];
+	enum rpi_entry_kind kind;
+	struct rpi_entry *entry;
+	size_t count;
+	size_t i;
+	int err;
+
+	err = rpi_store_find(&worker->store, call, stacked, &entry, &kind);
+	if (!err && !up)
+		err = rpi_inherited_check_write(&worker->inherited, call, host,
+						entry->bytes * (size_t)entry->shape[0]);
+	if (err)
+		return err;
+	count = (size_t)entry->shape[0];
+	for (i = 0; i < count; i++) {
+		copies[i] = (struct shard_copy){ .worker = worker,
+						 .call = call,
+						 .shard = entry->shards[i],
+						 .host = (uint8_t *)host + i * entry->bytes,
+						 .bytes = entry->bytes,
+						 .up = up };
+	}
+	return run_shards(copies, count, entry->bytes);
+}
+
+int rp_worker_committed_device_memory(struct rp_worker *worker, uint32_t chip,
+				      uint64_t *bytes_out)
+{
+	static const char call[] = "rp_worker_committed_device_memory";
+	int err = check(worker, call, chip);
+
+	if (!err && !bytes_out)
+		err = rpi_fail(-EINVAL, "%s: bytes_out NULL", call);
+	if (err)
+		return err;
+	pthread_mutex_lock(&worker->store.lock);
+	*bytes_out = worker->store.heaps[chip].committed;
+	pthread_mutex_unlock(&worker->store.lock);
+	*bytes_out += atomic_load_explicit(&worker->store.runtime_bytes[chip],
+					   memory_order_relaxed);
+	return 0;
+}
+
+int rp_worker_device_memory_info(struct rp_worker *worker, uint32_t chip,
+				 uint64_t *free_out, uint64_t *total_out)
+{
+	static const char call[] = "rp_worker_device_memory_info";
+	int err = check(worker, call, chip);
+
+	if (!err && (!free_out || !total_out))
+		err = rpi_fail(-EINVAL, "%s: free_out or total_out NULL", call);
+	if (!err && !(worker->backend->capabilities & RPI_CAP_MEMORY_INFO))
+		err = rpi_fail(-EOPNOTSUPP,
+			       "%s: backend '%s' has no card whose memory could be asked "
+			       "for",
+			       call, worker->backend->name);
+	return err;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands, carried out between tasks; see staging/command.h for the order. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/futex.h"
+#include "chip/server.h"
+#include "staging/command.h"
+
+static int copy_in(struct rp_chip *chip, const struct rpi_command *command)
+{
+	const void *from = command->inlined ? command->data
+					    : (const void *)(uintptr_t)command->host;
+
+	return chip->backend->copy_in(chip->device, command->device, from,
+				      (size_t)command->bytes);
+}
+
+static int copy_out(struct rp_chip *chip, const struct rpi_command *command,
+		    struct rpi_reply *reply)
+{
+	void *to = command->inlined ? reply->data : (void *)(uintptr_t)command->host;
+
+	return chip->backend->copy_out(chip->device, to, command->device,
+				       (size_t)command->bytes);
+}
+
+static int carry_out(struct rp_chip *chip, const struct rpi_command *command,
+		     struct rpi_reply *reply)
+{
+	int err;
+
+	switch (command->op) {
+	case RPI_COMMAND_COPY_IN:
+		err = copy_in(chip, command);
+		break;
+	case RPI_COMMAND_COPY_OUT:
+		err = copy_out(chip, command, reply);
+		break;
+	case RPI_COMMAND_MAP:
+		return chip->map(chip, command->host, command->bytes);
+	case RPI_COMMAND_UNMAP:
+		return chip->unmap(chip, command->host, command->bytes);
+	default:
+		return -EPROTO;
+	}
+	if (!err && chip->backend->settle)
+		err = chip->backend->settle(chip->device);
+	return err;
+}
+
+bool rpi_server_command_due(const struct rp_chip *chip)
+{
+	const struct rpi_command *command = rpi_command_poll(&chip->commands);
+
+	return command && command->after_task < chip->rx.next_seq;
+}
+
+void rpi_server_command(struct rp_chip *chip)
+{
+	const struct rpi_command *command = rpi_command_poll(&chip->commands);
+	uint64_t seq = chip->commands.next_seq;
+	struct rpi_reply *reply =
+		&chip->commands.lane->replies[seq & (RPI_COMMAND_SLOTS - 1)];
+
+	reply->status = carry_out(chip, command, reply);
+	chip->commands.next_seq = seq + 1;
+	/* C2 */
+	atomic_store_explicit(&reply->seq, seq, memory_order_release);
+	rpi_barrier_light(chip->rouser.asym); /* E5 */
+	if (!(atomic_load_explicit(&chip->self->attention, memory_order_relaxed) &
+	      RPI_ATTENTION_REPLY))
+		return;
+	atomic_fetch_and_explicit(&chip->self->attention, ~RPI_ATTENTION_REPLY,
+				  memory_order_acq_rel);
+	atomic_fetch_add_explicit(&chip->self->reply_futex, 1, memory_order_release);
+	rpi_futex_wake_all(&chip->self->reply_futex, RPI_FUTEX_SHARED);
+}
