@@ -25,15 +25,15 @@ sources()
 		-name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort
 }
 
-# code PATTERN DIR...: file:line:text of the C code that matches, comments apart.
-# An awk that knows strings and comments is longer than this needs to be: comments
-# become blanks, strings stay.
+# code PATTERN DIR...: file:line: text of the C code that matches. Comments do not
+# count; strings do.
 code()
 {
 	local pattern=$1 file
 	shift
 	find "$@" -name '*.[ch]' | sort | while read -r file; do
-		awk -v file="$file" -v pattern="$pattern" '
+		PATTERN=$pattern awk -v file="$file" '
+		BEGIN { token = "\"(\\\\.|[^\"\\\\])*\"|\047(\\\\.|[^\047\\\\])*\047|/[*]|//" }
 		{
 			line = $0
 			out = ""
@@ -44,19 +44,20 @@ code()
 						break
 					line = substr(line, end + 2)
 					inside = 0
-					continue
 				}
-				start = index(line, "/*")
-				if (!start) {
+				if (!match(line, token)) {
 					out = out line
 					break
 				}
-				out = out substr(line, 1, start - 1) " "
-				line = substr(line, start + 2)
-				inside = 1
+				found = substr(line, RSTART, RLENGTH)
+				out = out substr(line, 1, RSTART - 1)
+				if (found == "//")
+					break
+				inside = found == "/*"
+				out = out (inside ? " " : found)
+				line = substr(line, RSTART + RLENGTH)
 			}
-			sub(/\/\/.*/, "", out)
-			if (out ~ pattern)
+			if (out ~ ENVIRON["PATTERN"])
 				print file ":" FNR ": " $0
 		}' "$file"
 	done
@@ -75,7 +76,7 @@ rule "no SPDX line at the top" < <(
 				echo "$file:1:"
 		done)
 
-# cpu_relax() of some processors is an __asm__ __volatile__, which is another word.
+# __asm__ __volatile__ is another word.
 rule "volatile; use _Atomic with the order written out" < <(
 	code '(^|[^_A-Za-z0-9])volatile([^_A-Za-z0-9]|$)' dataplane)
 

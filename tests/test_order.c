@@ -5,6 +5,7 @@
  * given every chance to come too early.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,19 +366,19 @@ static void more_tasks_than_the_rings_hold_press_back_and_all_run(void **state)
 	rp_shared_free(memory);
 }
 
-/* One run whose later arguments need more than what is left behind the first ones,
- * while only tasks without arguments are in the ring. */
+/* A ring full of tasks without arguments behind one that does not move, then one whose
+ * arguments need more than the bytes before them left. */
 static int args_after_none(struct rp_run *run, void *arg)
 {
 	struct rp_arg args[RP_MAX_TASK_SCALARS];
-	int err = 0;
+	int err;
 
-	(void)arg;
 	for (uint32_t i = 0; i < RP_MAX_TASK_SCALARS; i++)
 		args[i] = rp_arg_u64(0);
-	for (int i = 0; i < 200 && !err; i++)
+	/* Without a scalar it is gate 0. */
+	err = bed_task(run, 0, ENTRY_GATE, NULL, 0);
+	for (uint32_t i = 1; i < *(uint32_t *)arg && !err; i++)
 		err = bed_task(run, 0, ENTRY_EMPTY, NULL, 0);
-	/* 2 KiB: half of the ring. Twice is all of it. */
 	for (int i = 0; i < 4 && !err; i++)
 		err = bed_task(run, 0, ENTRY_EMPTY, args, RP_MAX_TASK_SCALARS);
 	return err;
@@ -389,21 +390,35 @@ static int three_scalars(struct rp_run *run, void *arg)
 	return TASK(run, 0, ENTRY_EMPTY, rp_arg_u64(1), rp_arg_u64(2), rp_arg_u64(3));
 }
 
+static void *open_late(void *arg)
+{
+	(void)arg;
+	gate_await_entered(0, 1);
+	give_a_chance();
+	gate_open(0);
+	return NULL;
+}
+
 static void room_for_arguments_comes_back_whatever_ran_between(void **state)
 {
+	uint32_t slots = 32;
 	struct rp_worker_options options;
 	struct bed bed;
 
 	(void)state;
 	bed_options(&options, 1);
-	options.task_ring_slots = 32;
+	options.task_ring_slots = slots;
 	options.arg_ring_bytes = 4096;
 	bed_open_with(&bed, &options);
-	for (int round = 0; round < 20; round++) {
-		for (int i = 0; i < 17 + round; i++)
-			assert_ok(bed_run(&bed, round % 2 ? NULL : three_scalars, NULL));
-		assert_ok(bed_run(&bed, three_scalars, NULL));
-		assert_ok(bed_run(&bed, args_after_none, NULL));
+	for (int round = 0; round < 5; round++) {
+		pthread_t thread;
+
+		board->gates[0] = board->entered[0] = 0;
+		for (int i = 0; i < 16 + round; i++)
+			assert_ok(bed_run(&bed, three_scalars, NULL));
+		assert_int_equal(pthread_create(&thread, NULL, open_late, NULL), 0);
+		assert_ok(bed_run(&bed, args_after_none, &slots));
+		pthread_join(thread, NULL);
 	}
 	bed_close(&bed);
 }
@@ -658,15 +673,21 @@ static void a_writer_waits_until_a_slow_reader_has_its_inputs(void **state)
 	rp_shared_free(reader.y);
 }
 
-/* Chip 0 has taken x and waits for what chip 1 does after it overwrote x. */
+/*
+ * Chip 0 takes x, but only after it has waited for chip 2; then it waits for what chip 1
+ * does once it has overwritten x. Nothing of chip 0 ends meanwhile: chip 1 must hear of
+ * the inputs alone.
+ */
 static int reader_waits_for_the_writer(struct rp_run *run, void *arg)
 {
-	struct rp_tensor x = TENSOR(arg, RP_INT64, WORDS);
+	int64_t *memory = arg;
+	struct rp_tensor x = TENSOR(memory, RP_INT64, WORDS);
+	struct rp_tensor w = TENSOR(memory + WORDS, RP_INT64, WORDS);
 	int err;
 
-	err = TASK(run, 0, ENTRY_GATE, rp_arg_u64(0));
+	err = TASK(run, 2, ENTRY_GATE, rp_out(w), rp_arg_u64(0));
 	if (!err)
-		err = TASK(run, 0, ENTRY_GATE, rp_in(x), rp_arg_u64(1));
+		err = TASK(run, 0, ENTRY_GATE, rp_in(x), rp_in(w), rp_arg_u64(1));
 	if (!err)
 		err = TASK(run, 1, ENTRY_OPEN, rp_out(x), rp_arg_u64(1));
 	return err;
@@ -676,7 +697,7 @@ static void a_writer_that_sleeps_hears_that_the_inputs_are_taken(void **state)
 {
 	static const enum rp_wait_policy policies[] = { RP_WAIT_SPIN, RP_WAIT_HYBRID,
 							RP_WAIT_BLOCK };
-	int64_t *x = bed_shared(WORDS * 8, 0);
+	int64_t *memory = bed_shared(2 * WORDS * 8, 0);
 
 	(void)state;
 	for (size_t k = 0; k < COUNT(policies); k++) {
@@ -685,10 +706,10 @@ static void a_writer_that_sleeps_hears_that_the_inputs_are_taken(void **state)
 		struct bed bed;
 
 		memset((void *)board, 0, sizeof(*board));
-		bed_options(&options, 2);
+		bed_options(&options, 3);
 		options.worker_wait = policies[k];
 		bed_open_with(&bed, &options);
-		assert_ok(bed_submit(&bed, reader_waits_for_the_writer, x, &handle));
+		assert_ok(bed_submit(&bed, reader_waits_for_the_writer, memory, &handle));
 		gate_await_entered(0, 1);
 		/* Chip 1 goes to sleep over chip 0's inputs. */
 		give_a_chance();
@@ -696,7 +717,7 @@ static void a_writer_that_sleeps_hears_that_the_inputs_are_taken(void **state)
 		assert_int_equal(rp_handle_wait(handle, PATIENCE_NS), 0);
 		bed_close(&bed);
 	}
-	rp_shared_free(x);
+	rp_shared_free(memory);
 }
 
 /* --- Callbacks --------------------------------------------------------------- */

@@ -629,7 +629,7 @@ static void memory_that_the_chips_cannot_see_is_refused_by_name(void **state)
 	/* A region made after the processes is not theirs, ... */
 	assert_ok(rp_shared_alloc((size_t)2 << 20, &late_region));
 	assert_int_equal(run_from(&bed, late_region, arena), -EFAULT);
-	assert_says("'x'", "before rp_worker_prepare()");
+	assert_says("'x'", "rp_shared_alloc()");
 	/* ... a block from one that they have is. */
 	assert_ok(rp_shared_alloc(64, &late));
 	memset(late, 3, 64);

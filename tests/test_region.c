@@ -24,6 +24,7 @@
 
 #include <ringplane/error.h>
 
+#include "base/testing.h"
 #include "region/span.h"
 
 /* Ends a hang; nothing here takes a hundredth of it. */
@@ -159,8 +160,10 @@ static long file_number(const char *path)
 	return strtol(text, NULL, 10);
 }
 
-#define POOL_2M "/sys/kernel/mm/hugepages/hugepages-2048kB/"
-#define SHMEM	"/sys/kernel/mm/transparent_hugepage/shmem_enabled"
+#define POOL_2M	 "/sys/kernel/mm/hugepages/hugepages-2048kB/"
+#define THP_DIR	 "/sys/kernel/mm/transparent_hugepage/"
+#define SHMEM	 THP_DIR "shmem_enabled"
+#define SHMEM_2M THP_DIR "hugepages-2048kB/shmem_enabled"
 
 /* Asked of the machine, not of the code under test. */
 static bool machine_has_pool(long pages)
@@ -171,10 +174,17 @@ static bool machine_has_pool(long pages)
 	       pages;
 }
 
+static bool file_lets(const char *path)
+{
+	return file_says(path, "[always]") || file_says(path, "[within_size]") ||
+	       file_says(path, "[advise]");
+}
+
 static bool machine_has_thp(void)
 {
-	return file_says(SHMEM, "[always]") || file_says(SHMEM, "[within_size]") ||
-	       file_says(SHMEM, "[advise]") || file_says(SHMEM, "[force]");
+	if (file_says(SHMEM, "[deny]") || file_says(SHMEM_2M, "[never]"))
+		return false;
+	return file_lets(SHMEM_2M) || file_lets(SHMEM) || file_says(SHMEM, "[force]");
 }
 
 /* Accesses that no sanitizer follows: its shadow has page faults of its own. */
@@ -685,6 +695,44 @@ static void a_kernel_that_cannot_populate_is_done_by_touching(void **state)
 	rpi_region_destroy(&common);
 }
 
+#ifdef RPI_TESTING
+static int hook_err;
+
+static int fail_populate(const char *point)
+{
+	return strcmp(point, "region.populate") ? 0 : hook_err;
+}
+
+static void a_page_that_can_not_be_backed_is_told_from_a_call_there_is_not(void **state)
+{
+	static const struct {
+		int err, want;
+	} cases[] = { { -EINVAL, 0 }, { -ENOMEM, -ENOMEM }, { -EFAULT, -ENOMEM } };
+	int shared = shared_count();
+	int fds = fd_count();
+
+	(void)state;
+	rpi_test_hook = fail_populate;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct rpi_region region;
+		int err;
+
+		hook_err = cases[i].err;
+		err = rpi_region_create(&region, "t", 3 * MIB, RP_PAGES_NEVER);
+		if (!err) {
+			assert_int_equal(faults_of_writing(region.base, region.bytes), 0);
+			assert_int_equal(region.populated_bytes, 3 * MIB);
+			rpi_region_destroy(&region);
+		}
+		assert_int_equal(err, cases[i].want);
+		assert_null(region.base);
+	}
+	rpi_test_hook = NULL;
+	assert_int_equal(shared_count(), shared);
+	assert_int_equal(fd_count(), fds);
+}
+#endif
+
 /* Each step of a creation, refused by the kernel. */
 static const struct refusal {
 	const char *name;
@@ -1091,6 +1139,10 @@ int main(void)
 		cmocka_unit_test(populate_keeps_what_is_there),
 		cmocka_unit_test(populate_outside_is_refused),
 		cmocka_unit_test(a_kernel_that_cannot_populate_is_done_by_touching),
+#ifdef RPI_TESTING
+		cmocka_unit_test(
+			a_page_that_can_not_be_backed_is_told_from_a_call_there_is_not),
+#endif
 		cmocka_unit_test(
 			a_refused_step_is_an_error_with_advice_and_leaves_nothing),
 		cmocka_unit_test(one_free_descriptor_is_enough_and_none_is_an_error),

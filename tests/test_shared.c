@@ -20,8 +20,6 @@
 
 #include <ringplane/error.h>
 
-#include "region/arena.h"
-
 /* Ends a hang; nothing here takes a hundredth of it. */
 #define WATCHDOG_S 120
 
@@ -202,50 +200,6 @@ static void only_the_start_of_a_live_block_can_be_freed(void **state)
 	assert_int_equal(rp_shared_free(small), -EINVAL);
 	assert_int_equal(rp_shared_free(large), -EINVAL);
 	free(heap);
-}
-
-static void an_arena_holds_its_bytes_exactly(void **state)
-{
-	struct rpi_arena *arena = calloc(1, sizeof(*arena));
-	size_t offset, at;
-
-	(void)state;
-	for (at = 0; at < RPI_ARENA_BYTES; at += RPI_ARENA_UNIT) {
-		assert_true(rpi_arena_take(
-			arena, at / RPI_ARENA_UNIT % 2 ? 1 : RPI_ARENA_UNIT, &offset));
-		assert_int_equal(offset, at);
-	}
-	assert_false(rpi_arena_take(arena, 1, &offset));
-	/* Two neighbours make room for what neither could hold. */
-	assert_true(rpi_arena_give(arena, 5 * RPI_ARENA_UNIT));
-	assert_true(rpi_arena_give(arena, 9 * RPI_ARENA_UNIT));
-	assert_false(rpi_arena_take(arena, RPI_ARENA_UNIT + 1, &offset));
-	assert_true(rpi_arena_give(arena, 4 * RPI_ARENA_UNIT));
-	assert_true(rpi_arena_take(arena, RPI_ARENA_UNIT + 1, &offset));
-	assert_int_equal(offset, 4 * RPI_ARENA_UNIT);
-	assert_int_equal(rpi_arena_asked(arena, offset), RPI_ARENA_UNIT + 1);
-	assert_int_equal(rpi_arena_asked(arena, offset + RPI_ARENA_UNIT), 0);
-	assert_false(rpi_arena_give(arena, offset + RPI_ARENA_UNIT));
-	assert_true(rpi_arena_take(arena, 1, &offset));
-	assert_int_equal(offset, 9 * RPI_ARENA_UNIT);
-	free(arena);
-}
-
-static void an_arena_can_be_one_block(void **state)
-{
-	struct rpi_arena *arena = calloc(1, sizeof(*arena));
-	size_t offset = 1;
-
-	(void)state;
-	assert_true(rpi_arena_take(arena, RPI_ARENA_BYTES, &offset));
-	assert_int_equal(offset, 0);
-	assert_false(rpi_arena_take(arena, 1, &offset));
-	assert_false(rpi_arena_give(arena, RPI_ARENA_BYTES));
-	assert_false(rpi_arena_give(arena, 1));
-	assert_true(rpi_arena_give(arena, 0));
-	assert_false(rpi_arena_give(arena, 0));
-	assert_int_equal(arena->used_units, 0);
-	free(arena);
 }
 
 #define LIVE_MAX 200
@@ -788,8 +742,6 @@ int main(void)
 		cmocka_unit_test(a_block_is_zero_aligned_and_writable_to_its_ends),
 		cmocka_unit_test(a_call_that_can_not_be_met_writes_nothing),
 		cmocka_unit_test(only_the_start_of_a_live_block_can_be_freed),
-		cmocka_unit_test(an_arena_holds_its_bytes_exactly),
-		cmocka_unit_test(an_arena_can_be_one_block),
 		cmocka_unit_test(random_life_agrees_with_a_model),
 		cmocka_unit_test(writing_past_a_block_harms_no_bookkeeping),
 		cmocka_unit_test(threads_allocate_and_free_at_once),

@@ -76,20 +76,38 @@ static int open_huge_memfd(const char *name, size_t page_bytes)
 							 shift << MFD_HUGE_SHIFT));
 }
 
-/* Transparent huge pages of shared memory are a policy of the machine. */
-static size_t thp_page_bytes(void)
+#define THP_DIR "/sys/kernel/mm/transparent_hugepage/"
+
+/* Whether the list of choices in a file has `choice` as the one that is set. */
+static bool is_set(const char *path, const char *choice)
 {
 	char text[128] = "";
-	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+	FILE *file = fopen(path, "re");
 
 	if (!file)
-		return 0;
+		return false;
 	if (!fgets(text, sizeof(text), file))
 		text[0] = '\0';
 	fclose(file);
-	if (strstr(text, "[never]") || strstr(text, "[deny]"))
+	return strstr(text, choice) != NULL;
+}
+
+/* Transparent huge pages of shared memory are a policy of the machine: one for all
+ * sizes and, on newer kernels, one for each, which counts unless it says inherit. */
+static size_t thp_page_bytes(void)
+{
+	static const char all[] = THP_DIR "shmem_enabled";
+	static const char own[] = THP_DIR "hugepages-2048kB/shmem_enabled";
+	bool yes;
+
+	if (access(all, R_OK) || is_set(all, "[deny]"))
 		return 0;
-	return RPI_HUGE_PAGE;
+	if (is_set(own, "[always]") || is_set(own, "[within_size]") ||
+	    is_set(own, "[advise]"))
+		yes = true;
+	else
+		yes = !is_set(own, "[never]") && !is_set(all, "[never]");
+	return yes ? RPI_HUGE_PAGE : 0;
 }
 
 static int open_memfd(const char *name, size_t page_bytes)

@@ -49,15 +49,16 @@ static int populate(const struct rpi_region *region, size_t offset, size_t bytes
 	uint8_t *at = (uint8_t *)region->base + offset;
 	/* Transparent huge pages were a wish: there may be small ones. */
 	bool huge = region->kind == RP_PAGE_HUGETLB;
+	int err = rpi_test_point("region.populate");
 
-	if (!madvise(at, bytes, MADV_POPULATE_WRITE))
-		return 0;
-	if (errno == EINVAL) {
+	if (!err && madvise(at, bytes, MADV_POPULATE_WRITE))
+		err = -errno;
+	if (err == -EINVAL) {
 		touch(at, bytes, huge ? region->page_bytes : RPI_SMALL_PAGE);
 		return 0;
 	}
 	/* EFAULT is for where a touch would have been a SIGBUS: no page was left. */
-	return errno == EFAULT ? -ENOMEM : -errno;
+	return err == -EFAULT ? -ENOMEM : err;
 }
 
 int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)

@@ -155,7 +155,8 @@ static void insert(uintptr_t at, size_t bytes)
 
 void rpi_span_give(void *addr, size_t bytes)
 {
-	/* Replaced in one step, so that nobody else's mapping can slip in. */
+	/* Replaced in one step, so that nobody else's mapping can slip in. Refused
+	 * (vm.max_map_count), the range stays as it is and is never given out again. */
 	if (reserve(addr, bytes, MAP_FIXED) == MAP_FAILED)
 		return;
 	pthread_mutex_lock(&lock);

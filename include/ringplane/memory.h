@@ -44,9 +44,13 @@ struct rp_region_info {
  * nothing is left behind whatever happens, and it is backed before this returns.
  *
  * bytes      1 or more. From 1 MiB on the memory is a region of its own, smaller
- *            blocks share regions of 2 MiB.
+ *            blocks share regions of 2 MiB. A region is rounded up to whole pages,
+ *            so huge ones may take up to 2 MiB more than was asked for.
  * ptr_out    aligned to 128 bytes (2 MiB from 1 MiB on); the caller's until
  *            rp_shared_free().
+ * Limits     each region holds one descriptor of the calling process, of none of
+ *            its workers, until it is freed. Who wants thousands of large blocks
+ *            takes one allocation and divides it, or raises RLIMIT_NOFILE.
  * Threads    any. Blocks: while the kernel clears pages.
  * Returns    0
  *            -EINVAL  bytes is 0 or more than an address space holds

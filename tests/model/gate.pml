@@ -37,7 +37,8 @@ bool armed[RUNS];
 
 bool leader;
 byte followers;
-byte epoch;
+/* The epoch has changed since this thread read it. */
+bool moved[THREADS];
 bool in_futex[THREADS];
 bool pending; /* the parent's park */
 bool fallen;  /* no process is left */
@@ -56,7 +57,9 @@ bool left[THREADS]; /* rpi_plane_await() has returned */
 inline bump_epoch()
 {
 	d_step {
-		epoch++;
+		moved[0] = true;
+		moved[1] = true;
+		moved[2] = true;
 		in_futex[0] = false;
 		in_futex[1] = false;
 		in_futex[2] = false
@@ -150,6 +153,7 @@ proctype chip(byte run_idx)
 {
 	bool took;
 
+	/* It may die between any two steps. */
 	if
 	:: atomic { !fallen -> done[run_idx] = true }
 	:: fallen -> goto out
@@ -157,10 +161,16 @@ proctype chip(byte run_idx)
 	:: run_idx == 0 -> goto out
 #endif
 	fi;
-	take(run_idx, took);
-	wake(took);
+	if
+	:: atomic { !fallen -> take(run_idx, took) }
+	:: fallen -> goto out
+	fi;
+	if
+	:: atomic { !fallen -> wake(took) }
+	:: fallen
+	fi;
 out:
-	skip
+	atomic { took = false }
 }
 
 proctype submitter()
@@ -181,25 +191,20 @@ proctype supervisor()
 	bool took;
 	byte found;
 
-	if
-	:: true -> fallen = true
-	:: true -> goto out
-	fi;
+	fallen = true; /* RPI_FALL_OVER; the barrier is frames.pml's matter */
 	finish_fallen(0, took, found);
 	finish_fallen(1, took, found);
 #ifndef NO_WAKE_ALL
 	bump_epoch();
 	pending = true;
 #endif
-out:
-	skip
 }
 
 /* rpi_plane_await(). `late`: the deadline has passed. */
 proctype waiter(byte self; byte run_idx; bool timed)
 {
 	bool late, took;
-	byte seen, found;
+	byte found;
 	byte other = 1 - run_idx;
 
 	state[run_idx] != BUILDING; /* it has the handle */
@@ -221,19 +226,24 @@ look:
 	poll(run_idx, took, found);
 	if
 	:: found == OVER -> goto resign
-	:: else
+	:: else -> found = 0
 	fi;
 sleep:
 	arm(0);
 	arm(1);
 	/* poll_all(), the own one last. */
 	poll(other, took, found);
+	found = 0;
 	poll(run_idx, took, found);
 	atomic {
 		if
-		:: found == OVER || late -> goto disarm
+		:: found == OVER || late ->
+			found = 0;
+			goto disarm
 #ifndef SLEEP_ON_FINISHING
-		:: found == BUSY && !late -> goto sleep
+		:: found == BUSY && !late ->
+			found = 0;
+			goto sleep
 #endif
 		:: else -> found = 0
 		fi
@@ -248,8 +258,10 @@ END(end_park)
 	};
 disarm:
 #ifndef DISARM_LATE
-	armed[0] = false;
-	armed[1] = false;
+	atomic {
+		armed[0] = false;
+		armed[1] = false
+	};
 #endif
 resign:
 	leader = false;
@@ -260,14 +272,16 @@ resign:
 	fi;
 #endif
 #ifdef DISARM_LATE
-	armed[0] = false;
-	armed[1] = false;
+	atomic {
+		armed[0] = false;
+		armed[1] = false
+	};
 #endif
 	goto out;
 
 follow:
 	followers++;
-	seen = epoch;
+	moved[self] = false;
 #ifndef NO_FOLLOWER_ARM
 	arm(run_idx);
 #endif
@@ -280,7 +294,7 @@ follow:
 	:: found != OVER ->
 #endif
 		/* rpi_futex_wait() */
-		atomic { in_futex[self] = (epoch == seen) };
+		atomic { in_futex[self] = !moved[self] };
 END(end_futex)
 		atomic {
 			if
@@ -294,7 +308,7 @@ END(end_futex)
 	fi;
 	atomic {
 		followers--;
-		seen = 0;
+		moved[self] = true;
 		found = 0;
 		if
 		:: late -> goto out
@@ -302,12 +316,19 @@ END(end_futex)
 		fi
 	};
 out:
-	left[self] = true
+	atomic {
+		found = 0;
+		late = false;
+		left[self] = true
+	}
 }
 
 init {
 	atomic {
 		state[0] = RUNNING;
+		moved[0] = true;
+		moved[1] = true;
+		moved[2] = true;
 		state[1] = BUILDING;
 		run chip(0);
 		run chip(1);
