@@ -307,6 +307,35 @@ static void names_tell_old_and_foreign_tensors_apart(void **state)
 	assert_int_equal(rp_worker_free_tensor(worker, &b), 0);
 }
 
+/* Whether a process has anything mapped at this address. */
+static int has_mapping(pid_t pid, uint64_t address)
+{
+	unsigned long long low, high;
+	char path[64];
+	char line[512];
+	FILE *maps;
+	int found = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "r");
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%llx-%llx", &low, &high) == 2)
+			found |= low <= address && address < high;
+	fclose(maps);
+	return found;
+}
+
+static void device_memory_is_mapped_in_its_chip_only(void **state)
+{
+	uint64_t address;
+
+	(void)state;
+	assert_int_equal(rp_worker_device_alloc(worker, 0, MIB, &address), 0);
+	assert_false(has_mapping(getpid(), address));
+	assert_true(has_mapping(rp_worker_pid(worker, 0), address));
+}
+
 static void a_raw_pointer_is_no_tensor(void **state)
 {
 	struct rp_tensor fake;
@@ -619,6 +648,7 @@ int main(void)
 		DEVICE_TEST(a_resident_tensor_crosses_nothing),
 		DEVICE_TEST(shards_go_where_they_are_sent),
 		DEVICE_TEST(names_tell_old_and_foreign_tensors_apart),
+		DEVICE_TEST(device_memory_is_mapped_in_its_chip_only),
 		DEVICE_TEST(a_raw_pointer_is_no_tensor),
 		DEVICE_TEST(bad_shapes_allocate_nothing),
 		DEVICE_TEST(exhaustion_says_how_much_there_is),

@@ -39,16 +39,20 @@ enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
 size_t rp_worker_memory_report(struct rp_worker *worker, struct rp_region_info *info_out,
 			       size_t max)
 {
-	size_t count = 0;
+	const struct rpi_region *own[2];
+	size_t count;
 
 	if (!worker)
 		return 0;
-	if (count < max && info_out)
-		rpi_region_info(&worker->region, &info_out[count]);
-	count++;
+	own[0] = &worker->region;
+	own[1] = &worker->chunks;
+	if (!info_out)
+		max = 0;
+	for (count = 0; count < 2; count++)
+		if (count < max)
+			rpi_region_info(own[count], &info_out[count]);
 	return count + rpi_shared_map_info(&worker->shared,
-					   count < max && info_out ? info_out + count
-								   : NULL,
+					   count < max ? info_out + count : NULL,
 					   count < max ? max - count : 0);
 }
 

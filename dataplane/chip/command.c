@@ -37,10 +37,6 @@ static int carry_out(struct rp_chip *chip, const struct rpi_command *command,
 	case RPI_COMMAND_COPY_OUT:
 		err = copy_out(chip, command, reply);
 		break;
-	case RPI_COMMAND_MAP:
-		return chip->map(chip, command->host, command->bytes);
-	case RPI_COMMAND_UNMAP:
-		return chip->unmap(chip, command->host, command->bytes);
 	default:
 		return -EPROTO;
 	}

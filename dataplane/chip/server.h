@@ -39,10 +39,6 @@ struct rp_chip {
 	struct rpi_frame *frames;
 	struct rpi_lane_rx rx;
 	struct rpi_command_rx commands;
-	/* Shared memory made after the fork comes and goes; set by control/. */
-	int (*map)(struct rp_chip *chip, uint64_t address, uint64_t bytes);
-	int (*unmap)(struct rp_chip *chip, uint64_t address, uint64_t bytes);
-	int socket_fd; /* descriptors of such memory arrive here */
 	struct rpi_park *park; /* where this process sleeps */
 	struct rpi_rouser rouser;
 	struct rpi_spin spin;	  /* between tasks */

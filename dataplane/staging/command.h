@@ -24,8 +24,6 @@
 enum rpi_command_op {
 	RPI_COMMAND_COPY_IN = 1,  /* host -> device */
 	RPI_COMMAND_COPY_OUT = 2, /* device -> host */
-	RPI_COMMAND_MAP = 3,	  /* map shared memory made after the fork */
-	RPI_COMMAND_UNMAP = 4,
 };
 
 /* Payload that rides in the command or the reply itself: four lines with the rest. */
