@@ -3,26 +3,22 @@
 # the others. Every command first installs the Debian packages that it misses, which
 # RINGPLANE_DEPS=no leaves alone.
 
-BUILD := build
-# The newest example.
-DEMO := two-chips
 JOBS ?= $(shell nproc)
 
 # Without the tests, unless `make test` has been there: those need more packages.
 all:
 	@cmake/deps.sh build
-	@[ -f $(BUILD)/build.ninja ] || \
-		cmake --preset release-gcc -B $(BUILD) -DRINGPLANE_TESTS=OFF
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@[ -f build/build.ninja ] || cmake --preset release-gcc -B build -DRINGPLANE_TESTS=OFF
+	@cmake --build build --parallel $(JOBS)
 
 test:
 	@cmake/deps.sh test
-	@cmake --preset release-gcc -B $(BUILD) -DRINGPLANE_TESTS=ON
-	@cmake --build $(BUILD) --parallel $(JOBS)
-	@cmake/test.sh $(BUILD)
+	@cmake --preset release-gcc -B build -DRINGPLANE_TESTS=ON
+	@cmake --build build --parallel $(JOBS)
+	@cmake/test.sh build
 
 demo: all
-	@$(BUILD)/docs/examples/$(DEMO)
+	@build/docs/examples/two-chips/two-chips
 
 deps:
 	@cmake/deps.sh ci
@@ -38,7 +34,8 @@ lint: deps
 	@cmake --preset lint >/dev/null
 
 tidy: lint
-	@xargs -P $(JOBS) -n 1 clang-tidy -p build-lint --quiet <build-lint/library-sources.txt
+	@find dataplane control bench -name '*.c' | sort | \
+		xargs -P $(JOBS) -n 1 clang-tidy -p build-lint --quiet
 
 cppcheck: lint
 	@cppcheck --project=build-lint/compile_commands.json -j $(JOBS) --quiet \
@@ -49,6 +46,6 @@ model: deps
 	@tests/model/run.sh
 
 clean:
-	rm -rf $(BUILD) build-*
+	rm -rf build build-*
 
 .PHONY: all test demo deps check-format format lint tidy cppcheck model clean

@@ -21,3 +21,13 @@ if(RINGPLANE_SANITIZE)
     target_compile_options(ringplane_flags INTERFACE -Wno-tsan)
   endif()
 endif()
+
+# In a release, where the compiler and the linker can.
+set(RINGPLANE_LTO_USED OFF)
+if(RINGPLANE_LTO AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT RINGPLANE_SANITIZE)
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT RINGPLANE_LTO_USED OUTPUT lto_output LANGUAGES C)
+  if(NOT RINGPLANE_LTO_USED)
+    message(STATUS "No optimisation across files: ${CMAKE_C_COMPILER} or its linker cannot")
+  endif()
+endif()

@@ -39,3 +39,5 @@ endif()
 configure_file(cmake/ringplane.pc.in ${PROJECT_BINARY_DIR}/ringplane.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ringplane.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

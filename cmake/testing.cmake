@@ -3,8 +3,8 @@
 #            COMMAND command...)
 # rp_add_test(name LABEL ... [TSAN] [TIMEOUT seconds] [SOURCES file...] [ARGS arg...])
 #
-# rp_add_test builds test_<name>.c, or what SOURCES names instead, with cmocka and the
-# test build of the library, and runs it; rp_add_run only runs. TIMEOUT is a watchdog,
+# rp_add_test builds test_<name>.c, or what SOURCES names instead, with cmocka, what
+# tests share and the test build of the library, and runs it; rp_add_run only runs. TIMEOUT is a watchdog,
 # not a limit on speed. TSAN: worth running under TSan, which sees one process only;
 # the TSan build leaves out every test without it.
 
@@ -72,7 +72,7 @@ function(rp_add_test name)
   target_compile_definitions(test_${name} PRIVATE RPI_TESTING=1)
   target_compile_options(test_${name} PRIVATE -UNDEBUG)
   target_link_libraries(test_${name} PRIVATE
-    ringplane_testing ringplane_flags PkgConfig::CMOCKA PkgConfig::LIBURING
+    test_support ringplane_testing ringplane_flags PkgConfig::CMOCKA PkgConfig::LIBURING
     Threads::Threads m)
   set(options)
   if(arg_TSAN)

@@ -70,7 +70,8 @@ struct rp_tensor bed_tensor(void *data, enum rp_dtype dtype, uint32_t rank,
 
 /* --- Entries: in a worker process, where nothing may be asserted ----------- */
 
-static const struct rp_tensor *tensor_arg(const struct rp_arg *args, size_t nargs, size_t n)
+static const struct rp_tensor *tensor_arg(const struct rp_arg *args, size_t nargs,
+					  size_t n)
 {
 	for (size_t i = 0; i < nargs; i++)
 		if (args[i].kind == RP_ARG_TENSOR && !n--)

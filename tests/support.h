@@ -21,7 +21,7 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Ends a hang; nothing here takes a tenth of it. */
-#define WATCHDOG_S 120
+#define WATCHDOG_S  120
 
 #define BOARD_GATES 64
 #define BOARD_NOTES 16384
@@ -116,27 +116,25 @@ int bed_run(struct bed *bed, script_fn script, void *arg);
 int bed_task(struct rp_run *run, int32_t chip, uint32_t entry, const struct rp_arg *args,
 	     uint32_t arg_count);
 
-#define TASK(run, chip, entry, ...)                                                      \
-	bed_task(run, chip, entry, (const struct rp_arg[]){ __VA_ARGS__ },               \
+#define TASK(run, chip, entry, ...)                                        \
+	bed_task(run, chip, entry, (const struct rp_arg[]){ __VA_ARGS__ }, \
 		 sizeof((const struct rp_arg[]){ __VA_ARGS__ }) / sizeof(struct rp_arg))
-#define CALL(run, callback, ...)                                                         \
-	rp_run_callback(run, callback, (const struct rp_arg[]){ __VA_ARGS__ },           \
-			sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /                 \
+#define CALL(run, callback, ...)                                               \
+	rp_run_callback(run, callback, (const struct rp_arg[]){ __VA_ARGS__ }, \
+			sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /       \
 				sizeof(struct rp_arg))
 
 /* Dispatch a program that has parameters, with its arguments in place. */
-#define SUBMIT(bed, out, ...)                                                            \
-	rp_worker_submit((bed)->worker, (bed)->program,                                  \
-			 (const struct rp_arg[]){ __VA_ARGS__ },                         \
-			 sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /                \
-				 sizeof(struct rp_arg),                                  \
-			 NULL, out)
-#define RUN(bed, ...)                                                                    \
-	rp_worker_run((bed)->worker, (bed)->program,                                     \
-		      (const struct rp_arg[]){ __VA_ARGS__ },                            \
-		      sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /                   \
-			      sizeof(struct rp_arg),                                     \
-		      NULL)
+#define SUBMIT(bed, out, ...)                                                           \
+	rp_worker_submit(                                                               \
+		(bed)->worker, (bed)->program, (const struct rp_arg[]){ __VA_ARGS__ },  \
+		sizeof((const struct rp_arg[]){ __VA_ARGS__ }) / sizeof(struct rp_arg), \
+		NULL, out)
+#define RUN(bed, ...)                                                                   \
+	rp_worker_run(                                                                  \
+		(bed)->worker, (bed)->program, (const struct rp_arg[]){ __VA_ARGS__ },  \
+		sizeof((const struct rp_arg[]){ __VA_ARGS__ }) / sizeof(struct rp_arg), \
+		NULL)
 
 /* Shared memory of `bytes`, each of them `fill`. */
 void *bed_shared(size_t bytes, int fill);
@@ -144,8 +142,8 @@ void *bed_shared(size_t bytes, int fill);
 /* A contiguous tensor; rank and shape by the dims given. */
 struct rp_tensor bed_tensor(void *data, enum rp_dtype dtype, uint32_t rank,
 			    const int64_t *shape);
-#define TENSOR(data, dtype, ...)                                                         \
-	bed_tensor(data, dtype, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t),    \
+#define TENSOR(data, dtype, ...)                                                      \
+	bed_tensor(data, dtype, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), \
 		   (int64_t[]){ __VA_ARGS__ })
 
 /* Where the `i`-th element of a view lies, in row-major order; pairs of RP_FP4E2M1
@@ -169,8 +167,8 @@ struct rp_worker_stats bed_stats(struct bed *bed);
 
 /* The last error's line holds each of these. */
 void check_line(const char *file, int line, const char *text, const char *const *needles);
-#define assert_says(...)                                                                 \
-	check_line(__FILE__, __LINE__, rp_last_error(),                                  \
+#define assert_says(...)                                \
+	check_line(__FILE__, __LINE__, rp_last_error(), \
 		   (const char *const[]){ __VA_ARGS__, NULL })
 
 /* assert_int_equal() that shows the error line. */

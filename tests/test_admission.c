@@ -48,9 +48,9 @@ static void threads_are_admitted_in_order_of_arrival(void **state)
 		rpi_admission_enter(&queue.admission);
 		for (uint32_t i = 0; i < QUEUED; i++) {
 			visitors[i] = (struct visitor){ .queue = &queue, .number = i };
-			assert_int_equal(
-				pthread_create(&threads[i], NULL, visit_once, &visitors[i]),
-				0);
+			assert_int_equal(pthread_create(&threads[i], NULL, visit_once,
+							&visitors[i]),
+					 0);
 			while (rpi_burst_count(queue.admission.queue) != i + 1)
 				sched_yield();
 		}
@@ -115,8 +115,7 @@ static void many_threads_exclude_each_other_and_none_is_lost(void **state)
 		bool linger;
 	} cases[] = {
 		{ 2, 20000, false }, /* mostly free */
-		{ 2, 5000, true },
-		{ 8, 3000, false },
+		{ 2, 5000, true },   { 8, 3000, false },
 		{ 8, 1000, true }, /* mostly queued */
 		{ 32, 200, true },
 	};
@@ -130,7 +129,8 @@ static void many_threads_exclude_each_other_and_none_is_lost(void **state)
 		assert_ok(rpi_admission_init(&crowd.admission));
 		for (int i = 0; i < cases[k].threads; i++)
 			assert_int_equal(
-				pthread_create(&threads[i], NULL, visit_often, &crowd), 0);
+				pthread_create(&threads[i], NULL, visit_often, &crowd),
+				0);
 		for (int i = 0; i < cases[k].threads; i++)
 			pthread_join(threads[i], NULL);
 		assert_int_equal(crowd.mistakes, 0);

@@ -307,33 +307,48 @@ static void names_tell_old_and_foreign_tensors_apart(void **state)
 	assert_int_equal(rp_worker_free_tensor(worker, &b), 0);
 }
 
-/* Whether a process has anything mapped at this address. */
-static int has_mapping(pid_t pid, uint64_t address)
+/* How many mappings of at least `bytes` a process has; and whether one holds
+ * `address`. */
+static int large_mappings(pid_t pid, size_t bytes, uint64_t address, int *holds_out)
 {
 	unsigned long long low, high;
 	char path[64];
 	char line[512];
 	FILE *maps;
-	int found = 0;
+	int count = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	maps = fopen(path, "r");
 	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%llx-%llx", &low, &high) == 2)
-			found |= low <= address && address < high;
+	*holds_out = 0;
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%llx-%llx", &low, &high) != 2)
+			continue;
+		count += high - low >= bytes;
+		*holds_out |= low <= address && address < high;
+	}
 	fclose(maps);
-	return found;
+	return count;
 }
 
 static void device_memory_is_mapped_in_its_chip_only(void **state)
 {
+	struct rp_worker_options options;
+	struct rp_worker *other;
 	uint64_t address;
+	int before;
+	int holds;
 
 	(void)state;
-	assert_int_equal(rp_worker_device_alloc(worker, 0, MIB, &address), 0);
-	assert_false(has_mapping(getpid(), address));
-	assert_true(has_mapping(rp_worker_pid(worker, 0), address));
+	before = large_mappings(getpid(), 512 * MIB, 0, &holds);
+	rp_worker_options_init(&options);
+	options.device_memory_bytes = 512 * MIB;
+	assert_int_equal(rp_worker_prepare(&program, 1, &options, &other), 0);
+	assert_int_equal(rp_worker_device_alloc(other, 0, MIB, &address), 0);
+	large_mappings(rp_worker_pid(other, 0), 512 * MIB, address, &holds);
+	assert_true(holds);
+	assert_int_equal(large_mappings(getpid(), 512 * MIB, 0, &holds), before);
+	rp_worker_free(other);
 }
 
 static void a_raw_pointer_is_no_tensor(void **state)

@@ -36,8 +36,8 @@ static int run_one(struct bed *bed, uint32_t entry, const struct rp_arg *args,
 	return bed_run(bed, one_task, &traffic);
 }
 
-#define RUN_ONE(bed, entry, ...)                                                         \
-	run_one(bed, entry, (const struct rp_arg[]){ __VA_ARGS__ },                      \
+#define RUN_ONE(bed, entry, ...)                                    \
+	run_one(bed, entry, (const struct rp_arg[]){ __VA_ARGS__ }, \
 		sizeof((const struct rp_arg[]){ __VA_ARGS__ }) / sizeof(struct rp_arg))
 
 static void open_either(struct bed *bed, bool unified, uint32_t chips)
@@ -129,7 +129,9 @@ static void an_inout_crosses_both_ways(void **state)
 
 static void every_dtype_makes_the_round_trip(void **state)
 {
-	enum { BYTES = 4 * 6 * 8 };
+	enum {
+		BYTES = 4 * 6 * 8
+	};
 	uint8_t *x = bed_shared(BYTES, 0);
 	uint8_t *y = bed_shared(BYTES, 0);
 
@@ -171,7 +173,10 @@ static void every_dtype_makes_the_round_trip(void **state)
 /* Columns of a matrix: gathered, worked on, scattered; their neighbours untouched. */
 static void columns_are_gathered_and_scattered(void **state)
 {
-	enum { ROWS = 7, COLUMNS = 9 };
+	enum {
+		ROWS = 7,
+		COLUMNS = 9
+	};
 	int64_t *m = bed_shared(ROWS * COLUMNS * 8, 0);
 
 	(void)state;
@@ -399,8 +404,12 @@ static void the_configuration_is_the_callers_as_it_was_at_submit(void **state)
 }
 
 static const struct rp_param add_params[] = {
-	{ .name = "z", .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_INOUT,
-	  .rank = 1, .shape = { RP_DIM_ANY } },
+	{ .name = "z",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_INT64,
+	  .access = RP_INOUT,
+	  .rank = 1,
+	  .shape = { RP_DIM_ANY } },
 	{ .name = "gate", .kind = RP_ARG_SCALAR, .dtype = RP_UINT64 },
 	{ .name = "k", .kind = RP_ARG_SCALAR, .dtype = RP_INT64 },
 };
@@ -478,7 +487,8 @@ static int gate_then_fail(struct rp_run *run, void *arg)
 	return err ? err : fail_with(run, (void *)(intptr_t)EIO);
 }
 
-static void a_third_submit_waits_for_the_oldest_and_keeps_its_error_to_itself(void **state)
+static void a_third_submit_waits_for_the_oldest_and_keeps_its_error_to_itself(
+	void **state)
 {
 	struct rp_handle first, second;
 	struct third third;
@@ -559,8 +569,8 @@ static void four_threads_of_250_runs_get_1000_outcomes(void **state)
 	bed_open(&bed, 1);
 	flood.bed = &bed;
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, submit_and_wait, &flood),
-				 0);
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, submit_and_wait, &flood), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(flood.mistakes, 0);
@@ -712,13 +722,15 @@ static void what_an_entry_returns_is_the_outcome(void **state)
 	(void)state;
 	bed_open(&bed, 1);
 	assert_ok(bed_run(&bed, return_code, NULL));
-	assert_int_equal(bed_run(&bed, return_code, (void *)(intptr_t)-ENODATA), -ENODATA);
+	assert_int_equal(bed_run(&bed, return_code, (void *)(intptr_t)-ENODATA),
+			 -ENODATA);
 	assert_says("entry 'return'", strerror(ENODATA));
 	/* No errno: what the entry did wrong is said, and no stale text is used. */
 	assert_int_equal(bed_run(&bed, fail_with, (void *)(intptr_t)ENODATA), -ENODATA);
 	assert_int_equal(bed_run(&bed, return_code, (void *)(intptr_t)3), -EINVAL);
 	assert_says("entry 'return'", "returned 3", "expected 0 or a negative errno");
-	assert_int_equal(bed_run(&bed, return_code, (void *)(intptr_t)-ENODATA), -ENODATA);
+	assert_int_equal(bed_run(&bed, return_code, (void *)(intptr_t)-ENODATA),
+			 -ENODATA);
 	assert_says(strerror(ENODATA));
 	bed_close(&bed);
 }
@@ -799,7 +811,8 @@ static void a_failed_orchestration_leaves_nothing_in_flight(void **state)
 		struct rp_worker_stats stats;
 
 		atomic_store(&board->entered[5], 0);
-		assert_int_equal(bed_submit(&bed, enqueue_then_fail, z, &handle), -ECHILD);
+		assert_int_equal(bed_submit(&bed, enqueue_then_fail, z, &handle),
+				 -ECHILD);
 		assert_says("the script gave up at 42");
 		assert_int_equal(handle.worker, 1);
 		assert_int_equal(board->passed[5], 0);
@@ -811,7 +824,8 @@ static void a_failed_orchestration_leaves_nothing_in_flight(void **state)
 					    (void *)(intptr_t)-EXDEV, &handle),
 				 -EXDEV);
 		assert_says("nothing was enqueued");
-		assert_int_equal(bed_submit(&bed, return_positive, NULL, &handle), -EINVAL);
+		assert_int_equal(bed_submit(&bed, return_positive, NULL, &handle),
+				 -EINVAL);
 		assert_says("'support'", "returned 1", "expected 0 or a negative errno");
 		assert_int_equal(stats.dispatches, 0);
 	}
@@ -873,7 +887,9 @@ static void a_handle_is_told_apart_once_it_was_released(void **state)
 
 static void handles_run_out_by_name_and_come_back(void **state)
 {
-	enum { HANDLES = 5 };
+	enum {
+		HANDLES = 5
+	};
 	struct rp_handle handles[HANDLES], more;
 	struct rp_worker_options options;
 	struct bed bed;

@@ -49,12 +49,17 @@ static void add(struct rpi_hazards *hazards, const struct rp_tensor *tensor, boo
 
 static void two_accesses_make_the_edge_that_they_need(void **state)
 {
-	enum { NONE, DONE, LOADED };
+	enum {
+		NONE,
+		DONE,
+		LOADED
+	};
 	static const struct {
 		const char *name;
 		bool first_writes, second_writes;
 		uint32_t first_peer, second_peer;
-		int64_t second_row, second_column; /* of a 4 x 4 part; the first is at 0, 0 */
+		int64_t second_row,
+			second_column; /* of a 4 x 4 part; the first is at 0, 0 */
 		int want, want_in_place;
 	} cases[] = {
 		{ "read after write", true, false, 0, 1, 0, 0, DONE, DONE },
@@ -89,7 +94,8 @@ static void two_accesses_make_the_edge_that_they_need(void **state)
 		add(&hazards, &second, cases[c].second_writes, cases[c].second_peer, 99,
 		    &follow);
 		if (rpi_follow_count(&follow) != (want != NONE))
-			fail_msg("%s: %u edges", cases[c].name, rpi_follow_count(&follow));
+			fail_msg("%s: %u edges", cases[c].name,
+				 rpi_follow_count(&follow));
 		if (want != NONE) {
 			rpi_follow_list(&follow, &dep);
 			if (dep.peer != cases[c].first_peer || dep.seq != 17 ||

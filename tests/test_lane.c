@@ -27,9 +27,9 @@ struct pair {
 
 static void *aligned(size_t bytes)
 {
-	void *memory = aligned_alloc(RPI_SHARE_ALIGN,
-				     (bytes + RPI_SHARE_ALIGN - 1) / RPI_SHARE_ALIGN *
-					     RPI_SHARE_ALIGN);
+	void *memory =
+		aligned_alloc(RPI_SHARE_ALIGN, (bytes + RPI_SHARE_ALIGN - 1) /
+						       RPI_SHARE_ALIGN * RPI_SHARE_ALIGN);
 
 	assert_non_null(memory);
 	memset(memory, 0, bytes);
@@ -268,7 +268,9 @@ static void any_mix_arrives_once_in_order_and_whole(void **state)
 	static const struct {
 		uint32_t capacity;
 		size_t arg_bytes;
-	} cases[] = { { 4, 4096 }, { 4, 4224 }, { 16, 4096 }, { 64, 8192 }, { 256, 4096 } };
+	} cases[] = {
+		{ 4, 4096 }, { 4, 4224 }, { 16, 4096 }, { 64, 8192 }, { 256, 4096 }
+	};
 	uint64_t seed = 20;
 
 	(void)state;

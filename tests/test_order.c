@@ -181,11 +181,11 @@ static void every_broken_rule_of_a_task_is_named(void **state)
 		if (wrong[k].err != want[k].err)
 			fail_msg("case %zu returned %d: \"%s\"", k, wrong[k].err,
 				 wrong[k].line);
-		check_line(__FILE__, __LINE__, wrong[k].line,
-			   (const char *[]){ k < 11 ? "rp_run_task: "
-						    : "rp_run_callback: ",
-					     want[k].needles[0], want[k].needles[1],
-					     want[k].needles[2], NULL });
+		check_line(
+			__FILE__, __LINE__, wrong[k].line,
+			(const char *[]){ k < 11 ? "rp_run_task: " : "rp_run_callback: ",
+					  want[k].needles[0], want[k].needles[1],
+					  want[k].needles[2], NULL });
 	}
 	assert_int_equal(bed_stats(&bed).tasks, 1);
 	bed_close(&bed);
@@ -193,15 +193,24 @@ static void every_broken_rule_of_a_task_is_named(void **state)
 }
 
 static const struct rp_param grant_params[] = {
-	{ .name = "weights", .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_IN,
-	  .rank = 1, .shape = { 8 } },
-	{ .name = "result", .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_OUT,
-	  .rank = 1, .shape = { 8 } },
+	{ .name = "weights",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_INT64,
+	  .access = RP_IN,
+	  .rank = 1,
+	  .shape = { 8 } },
+	{ .name = "result",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_INT64,
+	  .access = RP_OUT,
+	  .rank = 1,
+	  .shape = { 8 } },
 };
 
 static struct wrong grants[3];
 
-static int overstep(struct rp_run *run, const struct rp_arg *args, size_t nargs, void *user)
+static int overstep(struct rp_run *run, const struct rp_arg *args, size_t nargs,
+		    void *user)
 {
 	struct rp_tensor corner = args[0].u.tensor;
 	int err;
@@ -210,12 +219,13 @@ static int overstep(struct rp_run *run, const struct rp_arg *args, size_t nargs,
 	(void)user;
 	if (args[0].access != RP_IN || args[1].access != RP_OUT)
 		return -EPROTO;
-	keep(&grants[0], TASK(run, 0, ENTRY_ADD, rp_inout(args[0].u.tensor), rp_arg_i64(1)));
+	keep(&grants[0],
+	     TASK(run, 0, ENTRY_ADD, rp_inout(args[0].u.tensor), rp_arg_i64(1)));
 	err = rp_tensor_slice(&corner, 0, 7, 1, 1, &corner);
 	keep(&grants[1], TASK(run, 0, ENTRY_ADD, rp_out(corner), rp_arg_i64(1)));
 	/* What is written may be read back. */
-	keep(&grants[2], TASK(run, 0, ENTRY_COPY, rp_in(args[0].u.tensor),
-			      rp_out(args[1].u.tensor)));
+	keep(&grants[2],
+	     TASK(run, 0, ENTRY_COPY, rp_in(args[0].u.tensor), rp_out(args[1].u.tensor)));
 	if (err || grants[2].err)
 		return -EPROTO;
 	return TASK(run, 0, ENTRY_ADD, rp_inout(args[1].u.tensor), rp_arg_i64(1));
@@ -334,8 +344,8 @@ static void more_tasks_than_the_rings_hold_press_back_and_all_run(void **state)
 		size_t arg_bytes;
 		uint32_t scalars;
 	} cases[] = {
-		{ 4, 4096, 0 }, { 4, 4096, 100 }, { 64, 4096, 100 }, { 1024, 4096, 20 },
-		{ 32, 4224, 127 },
+		{ 4, 4096, 0 },	    { 4, 4096, 100 },  { 64, 4096, 100 },
+		{ 1024, 4096, 20 }, { 32, 4224, 127 },
 	};
 	int64_t *memory = bed_shared(2 * 8, 0);
 
@@ -504,26 +514,28 @@ static int enqueue_chain(struct rp_run *run, void *arg)
 {
 	struct chain *chain = arg;
 	uint32_t chips = rp_run_chip_count(run);
-	int err = TASK(run, 0, ENTRY_GATE,
-		       rp_out(TENSOR(chain->memory, RP_INT64, WORDS)), rp_arg_u64(0),
-		       rp_arg_i64(1));
+	int err = TASK(run, 0, ENTRY_GATE, rp_out(TENSOR(chain->memory, RP_INT64, WORDS)),
+		       rp_arg_u64(0), rp_arg_i64(1));
 
 	for (uint32_t i = 1; i < chain->length && !err; i++) {
-		struct rp_tensor from = TENSOR(chain->memory + (i - 1) * WORDS, RP_INT64,
-					       WORDS);
+		struct rp_tensor from =
+			TENSOR(chain->memory + (i - 1) * WORDS, RP_INT64, WORDS);
 		struct rp_tensor to = TENSOR(chain->memory + i * WORDS, RP_INT64, WORDS);
 
-		err = TASK(run, (int32_t)(i % chips), ENTRY_COPY, rp_in(from), rp_out(to));
+		err = TASK(run, (int32_t)(i % chips), ENTRY_COPY, rp_in(from),
+			   rp_out(to));
 		if (!err)
-			err = TASK(run, (int32_t)((i + 1) % chips), ENTRY_ADD, rp_inout(to),
-				   rp_arg_i64(1));
+			err = TASK(run, (int32_t)((i + 1) % chips), ENTRY_ADD,
+				   rp_inout(to), rp_arg_i64(1));
 	}
 	return err;
 }
 
 static void a_consumer_follows_its_producer_over_any_number_of_chips(void **state)
 {
-	enum { LENGTH = 12 };
+	enum {
+		LENGTH = 12
+	};
 	struct chain chain = { .length = LENGTH };
 
 	(void)state;
@@ -791,14 +803,19 @@ static void a_writer_waits_until_a_callback_that_reads_has_ended(void **state)
 	int64_t *memory = bed_shared(3 * WORDS * 8, 0);
 
 	(void)state;
-	for (int unified = 0; unified < 2; unified++) {
+	for (int k = 0; k < 4; k++) {
+		struct rp_worker_options options;
 		struct rp_handle handle;
 		struct bed bed;
 
 		memset((void *)board, 0, sizeof(*board));
 		for (int i = 0; i < WORDS; i++)
 			memory[i] = 40 + i;
-		open_unified(&bed, 1, unified);
+		bed_options(&options, 1);
+		options.unified_memory = k & 1;
+		/* Awake it looks for itself, asleep it has to be told. */
+		options.worker_wait = k & 2 ? RP_WAIT_BLOCK : RP_WAIT_SPIN;
+		bed_open_with(&bed, &options);
 		assert_ok(bed_submit(&bed, overwrite_under_a_callback, memory, &handle));
 		gate_await_entered(0, 1);
 		give_a_chance();
@@ -853,7 +870,7 @@ static void a_callback_that_fails_ends_its_run_by_name(void **state)
 	bed_close(&bed);
 }
 
-static _Thread_local pid_t whoever;
+static pid_t whoever;
 static int64_t *pids;
 
 static int tell_pid(struct rp_callback_context *context, const struct rp_arg *args,

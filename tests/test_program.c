@@ -366,10 +366,20 @@ static void at_most_as_many_dim_names_as_are_kept(void **state)
 
 /* y = x, with k along for the ride. */
 static const struct rp_param copy_params[] = {
-	{ .name = "x", .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_IN,
-	  .rank = 2, .shape = { RP_DIM_ANY, 4 }, .dim_names = { "n" } },
-	{ .name = "y", .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_OUT,
-	  .rank = 2, .shape = { RP_DIM_ANY, 4 }, .dim_names = { "n" } },
+	{ .name = "x",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_INT64,
+	  .access = RP_IN,
+	  .rank = 2,
+	  .shape = { RP_DIM_ANY, 4 },
+	  .dim_names = { "n" } },
+	{ .name = "y",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_INT64,
+	  .access = RP_OUT,
+	  .rank = 2,
+	  .shape = { RP_DIM_ANY, 4 },
+	  .dim_names = { "n" } },
 	{ .name = "k", .kind = RP_ARG_SCALAR, .dtype = RP_INT64 },
 };
 

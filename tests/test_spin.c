@@ -223,19 +223,19 @@ static void the_loop_spins_for_its_budget(void **state)
 		;
 	/* One part in a hundred for the calibration. */
 	assert_true(rpi_now_ns() - begin_ns >= US(297));
-	rpi_spin_end(&wait);
+	rpi_spin_end(&wait, true);
 	assert_true(spin.trust < 2); /* it lasted longer than the maximum */
 
 	rpi_spin_init(&spin, RPI_SPIN_NEVER, 0, 0, false);
 	rpi_spin_begin(&wait, &spin);
 	assert_false(rpi_spin_again(&wait));
-	rpi_spin_end(&wait);
+	rpi_spin_end(&wait, true);
 
 	rpi_spin_init(&spin, RPI_SPIN_ALWAYS, 0, 0, true);
 	rpi_spin_begin(&wait, &spin);
 	for (unsigned n = 0; n < 1000; n++)
 		assert_true(rpi_spin_again(&wait));
-	rpi_spin_end(&wait);
+	rpi_spin_end(&wait, true);
 }
 
 static void the_clock_agrees_with_the_kernels(void **state)

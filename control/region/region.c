@@ -136,6 +136,8 @@ static int size_and_map(struct rpi_region *region, bool has_seals, bool *told_ou
 		madvise(region->base, region->bytes, MADV_HUGEPAGE);
 	else if (region->kind == RP_PAGE_4K)
 		madvise(region->base, region->bytes, MADV_NOHUGEPAGE);
+	if (region->lazy)
+		return 0;
 	begin_ns = rpi_now_ns();
 	err = populate(region, 0, region->bytes);
 	region->populate_ns = rpi_now_ns() - begin_ns;
@@ -208,8 +210,8 @@ static const char *advice(int err)
 	}
 }
 
-int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
-		      enum rp_page_policy policy)
+static int create(struct rpi_region *region, const char *name, size_t bytes,
+		  enum rp_page_policy policy, bool lazy)
 {
 	bool told = false;
 	int err = -ENOMEM;
@@ -218,6 +220,7 @@ int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 
 	memset(region, 0, sizeof(*region));
 	region->fd = -1;
+	region->lazy = lazy;
 	rpi_format(region->name, sizeof(region->name), "%s", name);
 	if (!bytes || bytes > REGION_BYTES_MAX)
 		return rpi_fail(-EINVAL, "region '%s': %zu bytes, expected 1..%zu", name,
@@ -247,6 +250,18 @@ int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 				name, bytes);
 	return rpi_fail(err, "region '%s': %zu bytes of shared memory: %s, expected %s",
 			name, bytes, strerror(-err), advice(err));
+}
+
+int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
+		      enum rp_page_policy policy)
+{
+	return create(region, name, bytes, policy, false);
+}
+
+int rpi_region_create_lazy(struct rpi_region *region, const char *name, size_t bytes,
+			   enum rp_page_policy policy)
+{
+	return create(region, name, bytes, policy, true);
 }
 
 void rpi_region_destroy(struct rpi_region *region)

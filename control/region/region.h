@@ -19,6 +19,7 @@ struct rpi_region {
 	size_t page_bytes;
 	enum rp_page_kind kind;
 	int fd; /* -1: closed, the mapping lives on */
+	bool lazy; /* not backed when it was made */
 	uint64_t populated_bytes;
 	uint64_t populate_ns;
 	char name[32];
@@ -34,6 +35,10 @@ struct rpi_region {
  */
 int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 		      enum rp_page_policy policy);
+
+/* The same, backed only where rpi_region_populate() is called later. */
+int rpi_region_create_lazy(struct rpi_region *region, const char *name, size_t bytes,
+			   enum rp_page_policy policy);
 
 /* Unmap and close; nothing for one that was not created. */
 void rpi_region_destroy(struct rpi_region *region);

@@ -163,12 +163,43 @@ static bool is_named(struct rp_worker *worker, const void *host, size_t bytes)
 	       rpi_shared_map_covers(&worker->shared, host, bytes);
 }
 
+/* Back the chip's chunks before the first copy that goes through them: an error here
+ * is a code, one at the first touch would be a signal. The turn is the caller's. */
+static int back_chunks(struct rp_worker *worker, struct rpi_copier *copier, size_t bytes,
+		       bool named)
+{
+	const size_t each = RPI_STAGING_CHUNKS * RPI_STAGING_CHUNK_BYTES;
+	int err;
+
+	if (named || bytes <= RPI_COMMAND_INLINE || copier->backed)
+		return 0;
+	err = rpi_region_populate(&worker->chunks, copier->peer_idx * each, each);
+	copier->backed = !err;
+	return err;
+}
+
+/* One copy with the turn of its chip. */
+static int copy(struct rp_worker *worker, const char *call, uint32_t chip,
+		uint64_t device, void *host, size_t bytes, bool up)
+{
+	struct rpi_copier *copier = &worker->copiers[chip];
+	bool named = is_named(worker, host, bytes);
+	int err = rpi_copier_enter(copier, call);
+
+	if (err)
+		return err;
+	err = back_chunks(worker, copier, bytes, named);
+	if (!err)
+		err = up ? rpi_copier_in(copier, device, host, bytes, named)
+			 : rpi_copier_out(copier, host, device, bytes, named);
+	rpi_copier_leave(copier);
+	return err;
+}
+
 int rp_worker_copy_to(struct rp_worker *worker, uint32_t chip, uint64_t address,
 		      size_t dst_offset, const void *src, size_t src_offset, size_t bytes)
 {
 	static const char call[] = "rp_worker_copy_to";
-	struct rpi_copier *copier;
-	const uint8_t *from;
 	int err = check(worker, call, chip);
 
 	if (!err)
@@ -177,23 +208,16 @@ int rp_worker_copy_to(struct rp_worker *worker, uint32_t chip, uint64_t address,
 		err = check_device_range(worker, call, chip, address, dst_offset, bytes);
 	if (err)
 		return err;
-	copier = &worker->copiers[chip];
-	from = (const uint8_t *)src + src_offset;
-	err = rpi_copier_enter(copier, call);
-	if (err)
-		return err;
-	err = rpi_copier_in(copier, address + dst_offset, from, bytes,
-			    is_named(worker, from, bytes));
-	rpi_copier_leave(copier);
-	return err;
+	/* Not written through in this direction. */
+	return copy(worker, call, chip, address + dst_offset,
+		    (uint8_t *)(uintptr_t)src + src_offset, bytes, true);
 }
 
 int rp_worker_copy_from(struct rp_worker *worker, uint32_t chip, uint64_t address,
 			size_t src_offset, void *dst, size_t dst_offset, size_t bytes)
 {
 	static const char call[] = "rp_worker_copy_from";
-	struct rpi_copier *copier;
-	uint8_t *to;
+	uint8_t *to = (uint8_t *)dst + dst_offset;
 	int err = check(worker, call, chip);
 
 	if (!err)
@@ -202,18 +226,10 @@ int rp_worker_copy_from(struct rp_worker *worker, uint32_t chip, uint64_t addres
 		err = check_device_range(worker, call, chip, address, src_offset, bytes);
 	if (err)
 		return err;
-	to = (uint8_t *)dst + dst_offset;
 	err = rpi_inherited_check_write(&worker->inherited, call, to, bytes);
 	if (err)
 		return err;
-	copier = &worker->copiers[chip];
-	err = rpi_copier_enter(copier, call);
-	if (err)
-		return err;
-	err = rpi_copier_out(copier, to, address + src_offset, bytes,
-			     is_named(worker, to, bytes));
-	rpi_copier_leave(copier);
-	return err;
+	return copy(worker, call, chip, address + src_offset, to, bytes, false);
 }
 
 /* Take the turns of several chips in one order, so that no two threads wait for each
@@ -284,8 +300,10 @@ int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
 		err = enter_all(worker, call, set);
 	if (err)
 		return err;
-	err = rpi_copier_in_all(copiers, devices, count, src, bytes,
-				is_named(worker, src, bytes));
+	err = back_chunks(worker, copiers[0], bytes, is_named(worker, src, bytes));
+	if (!err)
+		err = rpi_copier_in_all(copiers, devices, count, src, bytes,
+					is_named(worker, src, bytes));
 	leave_all(worker, set);
 	return err;
 }
@@ -296,15 +314,9 @@ int rpi_device_upload(struct rp_worker *worker, const char *call,
 	struct rpi_resident where;
 	int err = rpi_store_resolve(&worker->store, call, tensor, &where);
 
-	if (err)
-		return err;
-	err = rpi_copier_enter(&worker->copiers[where.chip], call);
-	if (err)
-		return err;
-	err = rpi_copier_in(&worker->copiers[where.chip], where.address, host, bytes,
-			    is_named(worker, host, bytes));
-	rpi_copier_leave(&worker->copiers[where.chip]);
-	return err;
+	return err ? err
+		   : copy(worker, call, where.chip, where.address,
+			  (void *)(uintptr_t)host, bytes, true);
 }
 
 /* One shard's copy, for a thread of its own. */
@@ -321,21 +333,12 @@ struct shard_copy {
 
 static void *copy_shard(void *arg)
 {
-	struct shard_copy *copy = arg;
-	struct rpi_copier *copier = &copy->worker->copiers[copy->shard.chip];
-	bool named = is_named(copy->worker, copy->host, copy->bytes);
+	struct shard_copy *job = arg;
 
-	copy->err = rpi_copier_enter(copier, copy->call);
-	if (!copy->err) {
-		copy->err = copy->up ? rpi_copier_in(copier, copy->shard.block->address,
-						     copy->host, copy->bytes, named)
-				     : rpi_copier_out(copier, copy->host,
-						      copy->shard.block->address,
-						      copy->bytes, named);
-		rpi_copier_leave(copier);
-	}
-	if (copy->err)
-		rpi_format(copy->text, sizeof(copy->text), "%s", rp_last_error());
+	job->err = copy(job->worker, job->call, job->shard.chip, job->shard.block->address,
+			job->host, job->bytes, job->up);
+	if (job->err)
+		rpi_format(job->text, sizeof(job->text), "%s", rp_last_error());
 	return NULL;
 }
 

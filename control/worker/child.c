@@ -89,16 +89,6 @@ static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
 	return rpi_waker_init(&chip->rouser.waker, rpi_waker_engine(worker), false);
 }
 
-static int touch_chunks(struct rp_worker *worker)
-{
-	const size_t bytes = RPI_STAGING_CHUNKS * RPI_STAGING_CHUNK_BYTES;
-	uint32_t chip = worker->server->peer_idx;
-
-	if (chip >= worker->plane.chip_count)
-		return 0;
-	return rpi_region_populate(&worker->chunks, chip * bytes, bytes);
-}
-
 /* Page tables for what the hot path touches; a first touch there would cost more
  * than a dispatch. */
 static int touch(struct rp_worker *worker)
@@ -107,8 +97,6 @@ static int touch(struct rp_worker *worker)
 	int err;
 
 	err = rpi_region_populate(&worker->region, 0, worker->region.bytes);
-	if (!err)
-		err = touch_chunks(worker);
 	if (!err)
 		err = rpi_shared_map_populate(&worker->shared, PREFAULT_SHARED_BYTES);
 	worker->plane.peers[worker->server->peer_idx].populate_ns =

@@ -88,7 +88,8 @@ static int create_lanes(struct rp_worker *worker, uint8_t *at)
 	return 0;
 }
 
-/* Chunks are the worker's own, taken once: copying for ever takes no more. */
+/* Chunks are the worker's own, taken once: copying for ever takes no more. They are
+ * backed by the first copy that needs them: many workers never copy. */
 static int create_copiers(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -101,8 +102,8 @@ static int create_copiers(struct rp_worker *worker)
 	if (!worker->copiers)
 		return rpi_fail(-ENOMEM, "prepare: no memory");
 	memset(worker->copiers, 0, plane->peer_count * sizeof(*worker->copiers));
-	err = rpi_region_create(&worker->chunks, "rp-staging", plane->chip_count * bytes,
-				worker->options.pages);
+	err = rpi_region_create_lazy(&worker->chunks, "rp-staging",
+				     plane->chip_count * bytes, worker->options.pages);
 	for (peer = 0; !err && peer < plane->peer_count; peer++)
 		err = rpi_copier_init(&worker->copiers[peer], plane, peer,
 				      &worker->command_lanes[peer],

@@ -239,7 +239,8 @@ static void set_up_waiting(struct rp_worker *worker)
 {
 	const struct rp_worker_options *options = &worker->options;
 	struct rpi_plane *plane = &worker->plane;
-	const unsigned cpus = rpi_cpu_allowed();
+	const unsigned cpus = rpi_cpu_allowed_with(
+		worker->chip_cpus, worker->chip_cpus ? options->chip_count : 0);
 
 	rpi_clock_setup();
 	/* The caller and every chip want to spin; callback workers are rarely hot. */

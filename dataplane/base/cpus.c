@@ -208,11 +208,36 @@ unsigned rpi_cpu_quota_under(const char *root)
 	return one;
 }
 
+/* How many of `cpus` are distinct and outside this thread's mask. */
+static unsigned count_outside(const int *cpus, unsigned count)
+{
+	unsigned outside = 0;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 0;
+	for (unsigned i = 0; i < count; i++) {
+		if (cpus[i] < 0 || cpus[i] >= CPU_SETSIZE || CPU_ISSET(cpus[i], &set))
+			continue;
+		CPU_SET(cpus[i], &set);
+		outside++;
+	}
+	return outside;
+}
+
 unsigned rpi_cpu_allowed(void)
+{
+	return rpi_cpu_allowed_with(NULL, 0);
+}
+
+unsigned rpi_cpu_allowed_with(const int *pinned, unsigned count)
 {
 	unsigned cpus = affinity_count();
 	unsigned quota = rpi_cpu_quota_under("");
 
+	if (cpus != UINT_MAX)
+		cpus += count_outside(pinned, count);
 	if (quota && quota < cpus)
 		cpus = quota;
 	return cpus && cpus != UINT_MAX ? cpus : 1;

@@ -10,6 +10,10 @@
  */
 unsigned rpi_cpu_allowed(void);
 
+/* The same with these CPUs too (negative ones are none): what a set of processes may
+ * use, some of which are pinned elsewhere than this thread. */
+unsigned rpi_cpu_allowed_with(const int *cpus, unsigned count);
+
 /* The quota alone, 0 for none, with every path below `root` ("" for the real
  * ones). Public to the tests. */
 unsigned rpi_cpu_quota_under(const char *root);

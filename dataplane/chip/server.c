@@ -19,13 +19,16 @@ static bool has_work(struct rp_chip *chip, const void *what)
 static void await_work(struct rp_chip *chip)
 {
 	struct rpi_spin_wait wait;
+	bool slept = false;
 
 	rpi_spin_begin(&wait, &chip->spin);
 	while (!has_work(chip, NULL) && rpi_spin_again(&wait))
 		;
-	while (!has_work(chip, NULL))
+	while (!has_work(chip, NULL)) {
 		rpi_server_doze(chip, has_work, NULL);
-	rpi_spin_end(&wait);
+		slept = true;
+	}
+	rpi_spin_end(&wait, slept);
 }
 
 void rpi_server_run(struct rp_chip *chip)

@@ -44,6 +44,7 @@ static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
 {
 	struct rpi_peer *peer = &chip->peers[dep->peer];
 	struct rpi_spin_wait wait;
+	bool slept = false;
 
 	if (dep_met(chip, dep))
 		return;
@@ -58,8 +59,9 @@ static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
 		atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_DEPS,
 					 memory_order_acq_rel);
 		rpi_server_doze(chip, dep_over, dep);
+		slept = true;
 	}
-	rpi_spin_end(&wait);
+	rpi_spin_end(&wait, slept);
 }
 
 /* Wait for what the task follows; returns where its arguments begin. */

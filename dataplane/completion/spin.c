@@ -65,6 +65,7 @@ bool rpi_spin_check(struct rpi_spin_wait *wait)
 	uint64_t now_ticks = rpi_clock_ticks();
 	uint64_t spent_ns;
 
+	wait->last_ticks = now_ticks;
 	if (wait->turn_count == RPI_SPIN_TURNS) {
 		wait->begin_ticks = now_ticks;
 		wait->yielded_ns = 0;

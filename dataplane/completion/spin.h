@@ -74,7 +74,7 @@ static inline uint64_t rpi_spin_budget(const struct rpi_spin *spin)
  *		;
  *	if (!found)
  *		sleep until found;
- *	rpi_spin_end(&wait);
+ *	rpi_spin_end(&wait, whether it slept);
  *
  * The first RPI_SPIN_TURNS looks, in which a quick peer answers, cost a pause each
  * and no look at the clock: what ends among them counts as a wait of no length.
@@ -85,6 +85,7 @@ struct rpi_spin_wait {
 	struct rpi_spin *spin;
 	uint64_t turn_count;
 	uint64_t begin_ticks; /* valid from the RPI_SPIN_TURNS-th turn */
+	uint64_t last_ticks;  /* of the last look at the clock, likewise */
 	uint64_t yielded_ns;
 };
 
@@ -108,13 +109,18 @@ static inline bool rpi_spin_again(struct rpi_spin_wait *wait)
 	return rpi_spin_check(wait);
 }
 
-static inline void rpi_spin_end(const struct rpi_spin_wait *wait)
+/* What ended within the spin is taken to have ended at the last look at the clock: a
+ * few turns early, and no further look while the answer waits. A wait that `slept` is
+ * measured to its end. */
+static inline void rpi_spin_end(const struct rpi_spin_wait *wait, bool slept)
 {
 	uint64_t gap_ns = 0;
+	uint64_t end_ticks = wait->last_ticks;
 
 	/* Only RPI_SPIN_NEVER sleeps without a turn, and it does not care. */
 	if (wait->turn_count >= RPI_SPIN_TURNS)
-		gap_ns = rpi_clock_to_ns(rpi_clock_ticks() - wait->begin_ticks);
+		gap_ns = rpi_clock_to_ns((slept ? rpi_clock_ticks() : end_ticks) -
+					 wait->begin_ticks);
 	rpi_spin_observe(wait->spin, gap_ns);
 }
 

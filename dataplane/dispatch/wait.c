@@ -191,16 +191,18 @@ static int wait_as_leader(struct rpi_plane *plane, struct rp_run *run, uint64_t 
 	struct rpi_gate *gate = &plane->gate;
 	struct rpi_spin_wait wait;
 	uint32_t idx;
+	bool slept;
 	int ret;
 
 	rpi_spin_begin(&wait, &gate->spin);
 	ret = spin_for_run(plane, run, seq, deadline_ns, &wait, true);
-	if (ret == AGAIN) {
+	slept = ret == AGAIN;
+	if (slept) {
 		ret = sleep_for_run(plane, run, seq, deadline_ns);
 		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
 			disarm_run(&plane->runs[idx]);
 	}
-	rpi_spin_end(&wait);
+	rpi_spin_end(&wait, slept);
 	resign(gate);
 	return ret;
 }

@@ -117,13 +117,16 @@ int rpi_copier_reply(struct rpi_copier *copier, const struct rpi_reply **reply_o
 	const struct rpi_reply *reply =
 		&copier->lane->replies[seq & (RPI_COMMAND_SLOTS - 1)];
 	struct rpi_spin_wait wait;
+	bool slept = false;
 
 	rpi_spin_begin(&wait, &copier->spin);
 	while (!replied(copier, seq) && !fallen(copier) && rpi_spin_again(&wait))
 		;
-	while (!replied(copier, seq) && !fallen(copier))
+	while (!replied(copier, seq) && !fallen(copier)) {
 		sleep_for_reply(copier, seq);
-	rpi_spin_end(&wait);
+		slept = true;
+	}
+	rpi_spin_end(&wait, slept);
 	copier->reply_seq = seq;
 	if (!replied(copier, seq))
 		return rpi_fail(-EOWNERDEAD, "%s", copier->plane->fall_text);

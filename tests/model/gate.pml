@@ -86,14 +86,19 @@ inline wake(took)
 	}
 }
 
-/* The seizure was made. */
-inline collect(run_idx, took)
+/* Seize the run and take its notice: nobody arms a run that is not RUNNING here
+ * (notice.pml lets that happen late), and a chip that took the notice in between
+ * might as well have done so before. */
+inline seize(run_idx, took)
 {
-	atomic {
-		outcomes[run_idx]++;
-		assert(outcomes[run_idx] == 1);
-		take(run_idx, took)
-	};
+	state[run_idx] = FINISHING;
+	outcomes[run_idx]++;
+	assert(outcomes[run_idx] == 1);
+	take(run_idx, took)
+}
+
+inline publish(run_idx, took)
+{
 	state[run_idx] = FREE;
 #ifndef NO_PUBLISHED
 	if
@@ -116,37 +121,37 @@ inline poll(run_idx, took, found)
 		:: state[run_idx] == FREE -> found = OVER
 		:: state[run_idx] == FINISHING -> found = BUSY
 		:: state[run_idx] == RUNNING && done[run_idx] ->
-			state[run_idx] = FINISHING;
+			seize(run_idx, took);
 			found = SEIZED
 		:: else -> found = NOT_YET
 		fi
 	};
 	if
 	:: found == SEIZED ->
-		collect(run_idx, took);
+		publish(run_idx, took);
 		found = OVER
 	:: else
 	fi
 }
 
 /* rpi_run_finish_fallen() */
-inline finish_fallen(run_idx, took, found)
+inline finish_fallen(run_idx, took)
 {
-	poll(run_idx, took, found);
 	if
-	:: atomic { state[run_idx] == RUNNING -> state[run_idx] = FINISHING };
-	   collect(run_idx, took)
+	:: atomic { state[run_idx] == RUNNING -> seize(run_idx, took) };
+	   publish(run_idx, took)
 	:: else
 	fi
 }
 
-/* A run may end between the look at its word and the exchange of its notice. */
 inline arm(run_idx)
 {
-	if
-	:: state[run_idx] == RUNNING -> armed[run_idx] = true
-	:: else
-	fi
+	atomic {
+		if
+		:: state[run_idx] == RUNNING -> armed[run_idx] = true
+		:: else
+		fi
+	}
 }
 
 proctype chip(byte run_idx)
@@ -176,12 +181,11 @@ out:
 proctype submitter()
 {
 	bool took;
-	byte found;
 
 	state[1] = RUNNING;
 	/* check_fallen() */
 	if
-	:: fallen -> finish_fallen(1, took, found)
+	:: fallen -> finish_fallen(1, took)
 	:: else
 	fi
 }
@@ -189,11 +193,10 @@ proctype submitter()
 proctype supervisor()
 {
 	bool took;
-	byte found;
 
 	fallen = true; /* RPI_FALL_OVER; the barrier is frames.pml's matter */
-	finish_fallen(0, took, found);
-	finish_fallen(1, took, found);
+	finish_fallen(0, took);
+	finish_fallen(1, took);
 #ifndef NO_WAKE_ALL
 	bump_epoch();
 	pending = true;
@@ -222,12 +225,7 @@ look:
 	:: else -> goto follow
 	fi;
 
-	/* wait_as_leader(): a spin that may succeed, then sleep_for_run(). */
-	poll(run_idx, took, found);
-	if
-	:: found == OVER -> goto resign
-	:: else -> found = 0
-	fi;
+	/* wait_as_leader(), without the spin, which only looks more often. */
 sleep:
 	arm(0);
 	arm(1);
@@ -263,7 +261,6 @@ disarm:
 		armed[1] = false
 	};
 #endif
-resign:
 	leader = false;
 #ifndef NO_RESIGN_BUMP
 	if

@@ -22,13 +22,13 @@
 
 #define STRESS_WATCHDOG_S 300
 
-#define THREADS_MAX 8
-#define TENSORS	    6
-#define SIDE	    8 /* each tensor is SIDE x SIDE words */
-#define WORDS	    (SIDE * SIDE)
-#define TASKS_MAX   24
-#define VIEWS_MAX   4
-#define AHEAD_MAX   3 /* runs that a thread has not waited for */
+#define THREADS_MAX	  8
+#define TENSORS		  6
+#define SIDE		  8 /* each tensor is SIDE x SIDE words */
+#define WORDS		  (SIDE * SIDE)
+#define TASKS_MAX	  24
+#define VIEWS_MAX	  4
+#define AHEAD_MAX	  3 /* runs that a thread has not waited for */
 
 static struct {
 	double seconds;
@@ -101,7 +101,10 @@ static int callback_mix(struct rp_callback_context *context, const struct rp_arg
 	return 0;
 }
 
-enum { MIX, REFUSE };
+enum {
+	MIX,
+	REFUSE
+};
 
 /* --- Graphs ------------------------------------------------------------------- */
 
@@ -115,7 +118,7 @@ struct step {
 
 struct graph {
 	uint32_t count;
-	bool refused; /* its last task fails; nothing else is in it */
+	bool refused;  /* its last task fails; nothing else is in it */
 	bool given_up; /* the orchestration fails after all tasks */
 	struct step steps[TASKS_MAX];
 };
@@ -190,9 +193,9 @@ static void random_step(struct lane_of_work *work, struct step *step)
 	if (bed_random(&work->seed) % 8 == 0)
 		step->chip = CALLBACK;
 	for (i = 0; i < views; i++)
-		step->args[i] = rp_arg_view(
-			random_view(work, (first + i) % TENSORS),
-			accesses[bed_random(&work->seed) % COUNT(accesses)]);
+		step->args[i] =
+			rp_arg_view(random_view(work, (first + i) % TENSORS),
+				    accesses[bed_random(&work->seed) % COUNT(accesses)]);
 	step->args[i++] = rp_arg_u64(bed_random(&work->seed));
 	step->nargs = i;
 }
@@ -256,8 +259,7 @@ static void hear(struct lane_of_work *work, struct rp_handle handle, int want)
 	int status;
 
 	do {
-		int64_t timeout =
-			timeouts[bed_random(&work->seed) % COUNT(timeouts)];
+		int64_t timeout = timeouts[bed_random(&work->seed) % COUNT(timeouts)];
 
 		status = rp_handle_wait(handle, timeout);
 	} while (status == -ETIMEDOUT);
@@ -320,8 +322,9 @@ static void *work_off(void *arg)
 
 static struct rp_program *create_program(void)
 {
-	static const struct rp_entry entries[] = { [MIX] = { "mix", entry_mix },
-						   [REFUSE] = { "refuse", entry_refuse } };
+	static const struct rp_entry entries[] = {
+		[MIX] = { "mix", entry_mix }, [REFUSE] = { "refuse", entry_refuse }
+	};
 	static const struct rp_callback callbacks[] = { { "mix-back", callback_mix,
 							  NULL } };
 	struct rp_program *program;
@@ -393,8 +396,8 @@ static void go_round(uint64_t seed)
 			stats.dispatches, dispatches, stats.tasks_cancelled);
 		exit(1);
 	}
-	printf("# seed %" PRIu64 ": %u chips%s, %u slots, %" PRIu64 " dispatches, %" PRIu64
-	       " tasks\n",
+	printf("# seed %" PRIu64 ": %u chips%s, %u slots, %" PRIu64
+	       " dispatches, %" PRIu64 " tasks\n",
 	       seed, options.chip_count, options.unified_memory ? " unified" : "",
 	       options.task_ring_slots, dispatches, tasks);
 	must(rp_worker_close(worker, RP_WAIT_FOREVER), "rp_worker_close");
