@@ -18,7 +18,7 @@ test_packages=(
 	g++=g++ readelf=binutils strace=strace libcmocka-dev)
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
-	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux valgrind=valgrind)
+	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;

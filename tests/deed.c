@@ -12,7 +12,13 @@
 struct deed_pad *deed_pad;
 int (*deed_custom)(struct rp_chip *chip, uint64_t operand);
 
-enum { ARG_CHIP, ARG_DEED, ARG_OPERAND, ARG_TASKS, ARG_COUNT };
+enum {
+	ARG_CHIP,
+	ARG_DEED,
+	ARG_OPERAND,
+	ARG_TASKS,
+	ARG_COUNT
+};
 
 void deed_pad_reset(void)
 {
@@ -27,8 +33,8 @@ void deed_pad_reset(void)
 /* A page that nobody may touch: a real fault, that no compiler sees coming. */
 static int fault(void)
 {
-	volatile int *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-				     -1, 0);
+	volatile int *nowhere =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return *nowhere;
 }

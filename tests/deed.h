@@ -13,22 +13,22 @@
 
 enum deed {
 	DEED_NOTHING,
-	DEED_FAIL,     /* return -operand */
-	DEED_RETURN,   /* return operand as it is */
-	DEED_SLEEP,    /* operand us */
-	DEED_GATE,     /* until pad->gate reaches operand */
-	DEED_HANG,     /* for ever, in pause() */
-	DEED_SPIN,     /* for ever, at full speed */
+	DEED_FAIL,   /* return -operand */
+	DEED_RETURN, /* return operand as it is */
+	DEED_SLEEP,  /* operand us */
+	DEED_GATE,   /* until pad->gate reaches operand */
+	DEED_HANG,   /* for ever, in pause() */
+	DEED_SPIN,   /* for ever, at full speed */
 	DEED_SEGV,
-	DEED_EXIT,     /* exit(operand) */
+	DEED_EXIT, /* exit(operand) */
 	DEED_ABORT,
-	DEED_CUSTOM,   /* deed_custom */
+	DEED_CUSTOM, /* deed_custom */
 };
 
 /* On every chip instead of one. */
 #define DEED_ALL_CHIPS UINT64_MAX
 
-#define DEED_CHIPS 64
+#define DEED_CHIPS     64
 
 /* Shared with every process that is forked after the first use. */
 struct deed_pad {

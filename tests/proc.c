@@ -133,9 +133,8 @@ static bool stat_fields(const char *path, char *state_out, long *ppid_out,
 	if (!file)
 		return false;
 	ok = fgets(line, sizeof(line), file) && (at = strrchr(line, ')')) &&
-	     sscanf(at + 1,
-		    " %c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &state,
-		    &ppid, &user, &system) == 4;
+	     sscanf(at + 1, " %c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+		    &state, &ppid, &user, &system) == 4;
 	fclose(file);
 	if (!ok)
 		return false;

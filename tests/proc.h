@@ -88,12 +88,12 @@ pid_t proc_fork_host(int (*body)(void *arg), void *arg);
 
 /* For code in a host: an assertion of the test framework would go on with the next
  * test there. */
-#define PROC_MUST(cond)                                                                  \
-	do {                                                                             \
-		if (!(cond)) {                                                           \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);       \
-			_exit(99);                                                       \
-		}                                                                        \
+#define PROC_MUST(cond)                                                            \
+	do {                                                                       \
+		if (!(cond)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
+			_exit(99);                                                 \
+		}                                                                  \
 	} while (0)
 
 #endif

@@ -106,9 +106,9 @@ static void an_entry_that_ends_its_process_is_reported_with_how(void **state)
 		deed_options(&options, 2);
 		assert_int_equal(deed_prepare(&options, &worker), 0);
 		assert_int_equal(deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0), 0);
-		assert_int_equal(deed_submit(worker, 1, cases[i].deed, cases[i].operand,
-					     &handle),
-				 0);
+		assert_int_equal(
+			deed_submit(worker, 1, cases[i].deed, cases[i].operand, &handle),
+			0);
 		assert_outcome(handle, -EOWNERDEAD, cases[i].how);
 		assert_text_has("chip 1 (rp-chip1)");
 		assert_dead(worker, cases[i].how);
@@ -429,7 +429,8 @@ static void a_run_that_had_ended_before_the_death_has_succeeded(void **state)
 	(void)state;
 	assert_int_equal(deed_submit(worker, 0, DEED_NOTHING, 0, &first), 0);
 	assert_int_equal(deed_submit(worker, 1, DEED_HANG, 0, &second), 0);
-	while (!atomic_load(&deed_pad->left[0]) || proc_state(rp_worker_pid(worker, 0)) != 'S')
+	while (!atomic_load(&deed_pad->left[0]) ||
+	       proc_state(rp_worker_pid(worker, 0)) != 'S')
 		proc_pause_us(500);
 	/* Nobody has looked at the first one yet. */
 	kill_chip(worker, 1);
@@ -477,9 +478,8 @@ static void kill_under_a_submitter(const struct setting *setting, uint64_t tasks
 	deed_pad_reset();
 	for (i = 0; i < before; i++)
 		assert_int_equal(deed_submit(worker, 0, DEED_HANG, 0, &handles[i]), 0);
-	assert_int_equal(pthread_create(&submitter.thread, NULL, submit_in_thread,
-					&submitter),
-			 0);
+	assert_int_equal(
+		pthread_create(&submitter.thread, NULL, submit_in_thread, &submitter), 0);
 	assert_true(proc_await(counts_a_wait, worker));
 	proc_pause_us(delay_us);
 	kill_chip(worker, 0);
@@ -782,7 +782,13 @@ static void the_hosts_own_children_are_left_to_the_host(void **state)
 
 /* --- The parent dies ------------------------------------------------------------ */
 
-enum doing { DOING_IDLE, DOING_DISPATCH, DOING_SPIN, DOING_HANG, DOING_PREPARE };
+enum doing {
+	DOING_IDLE,
+	DOING_DISPATCH,
+	DOING_SPIN,
+	DOING_HANG,
+	DOING_PREPARE
+};
 
 struct host {
 	enum doing doing;
@@ -807,8 +813,8 @@ static int host_to_be_killed(void *arg)
 	PROC_MUST(!deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0));
 	if (host->doing == DOING_SPIN || host->doing == DOING_HANG)
 		PROC_MUST(!deed_submit(worker, DEED_ALL_CHIPS,
-				       host->doing == DOING_SPIN ? DEED_SPIN : DEED_HANG, 0,
-				       &handle));
+				       host->doing == DOING_SPIN ? DEED_SPIN : DEED_HANG,
+				       0, &handle));
 	atomic_store(&deed_pad->words[0], 2);
 	while (host->doing == DOING_DISPATCH)
 		PROC_MUST(!deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0));
@@ -852,10 +858,10 @@ static void kill_host(const struct host *host, unsigned delay_us)
 static void processes_end_with_their_parent(void **state)
 {
 	static const struct host hosts[] = {
-		{ DOING_IDLE, RP_WAIT_SPIN },	 { DOING_IDLE, RP_WAIT_HYBRID },
-		{ DOING_IDLE, RP_WAIT_BLOCK },	 { DOING_DISPATCH, RP_WAIT_SPIN },
+		{ DOING_IDLE, RP_WAIT_SPIN },	    { DOING_IDLE, RP_WAIT_HYBRID },
+		{ DOING_IDLE, RP_WAIT_BLOCK },	    { DOING_DISPATCH, RP_WAIT_SPIN },
 		{ DOING_DISPATCH, RP_WAIT_HYBRID }, { DOING_DISPATCH, RP_WAIT_BLOCK },
-		{ DOING_SPIN, RP_WAIT_HYBRID },	 { DOING_HANG, RP_WAIT_HYBRID },
+		{ DOING_SPIN, RP_WAIT_HYBRID },	    { DOING_HANG, RP_WAIT_HYBRID },
 		{ DOING_PREPARE, RP_WAIT_HYBRID },
 	};
 	unsigned seed = 7;
@@ -941,23 +947,21 @@ static int write_nonsense(struct rp_chip *chip, uint64_t operand)
 		break;
 	case WRITE_RING_FULL:
 		/* Full, as the parent must read it. */
-		rpi_burst_set_indices(chip->rx.at.burst,
-				      &(struct rpi_burst_indices){
-					      .prod_head = 1000,
-					      .prod_tail = 1000,
-					      .cons_tail = 1000 -
-							   rpi_burst_capacity(
-								   chip->rx.at.burst),
-				      });
+		rpi_burst_set_indices(
+			chip->rx.at.burst,
+			&(struct rpi_burst_indices){
+				.prod_head = 1000,
+				.prod_tail = 1000,
+				.cons_tail = 1000 - rpi_burst_capacity(chip->rx.at.burst),
+			});
 		break;
 	case WRITE_RING_WILD:
-		rpi_burst_set_indices(chip->rx.at.burst,
-				      &(struct rpi_burst_indices){
-					      .prod_head = UINT32_MAX,
-					      .prod_tail = 5,
-					      .cons_head = 0x80000000u,
-					      .cons_tail = 0x7fffffffu,
-				      });
+		rpi_burst_set_indices(chip->rx.at.burst, &(struct rpi_burst_indices){
+								 .prod_head = UINT32_MAX,
+								 .prod_tail = 5,
+								 .cons_head = 0x80000000u,
+								 .cons_tail = 0x7fffffffu,
+							 });
 		break;
 	default:
 		break;

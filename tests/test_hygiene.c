@@ -295,16 +295,16 @@ static void chips_are_pinned_as_asked(void **state)
 	deed_options(&options, 3);
 	options.chip_cpus = cpus;
 	assert_int_equal(deed_prepare(&options, &worker), 0);
-	assert_int_equal(
-		sched_getaffinity(rp_worker_pid(worker, 0), sizeof(set), &set), 0);
+	assert_int_equal(sched_getaffinity(rp_worker_pid(worker, 0), sizeof(set), &set),
+			 0);
 	assert_int_equal(CPU_COUNT(&set), 1);
 	assert_true(CPU_ISSET(cpus[0], &set));
 	/* -1: wherever the application may be. */
-	assert_int_equal(
-		sched_getaffinity(rp_worker_pid(worker, 1), sizeof(set), &set), 0);
+	assert_int_equal(sched_getaffinity(rp_worker_pid(worker, 1), sizeof(set), &set),
+			 0);
 	assert_true(CPU_EQUAL(&set, &allowed));
-	assert_int_equal(
-		sched_getaffinity(rp_worker_pid(worker, 2), sizeof(set), &set), 0);
+	assert_int_equal(sched_getaffinity(rp_worker_pid(worker, 2), sizeof(set), &set),
+			 0);
 	assert_int_equal(CPU_COUNT(&set), 1);
 	assert_true(CPU_ISSET(last, &set));
 	assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
@@ -328,7 +328,8 @@ static void every_shared_mapping_is_without_a_name_in_any_file_system(void **sta
 		FILE *maps;
 		int memfds = 0;
 
-		snprintf(path, sizeof(path), "/proc/%d/maps", rp_worker_pid(worker, peer));
+		snprintf(path, sizeof(path), "/proc/%d/maps",
+			 rp_worker_pid(worker, peer));
 		maps = fopen(path, "r");
 		assert_non_null(maps);
 		while (fgets(line, sizeof(line), maps)) {

@@ -240,9 +240,8 @@ static void loop_submit(struct loop *loop)
 
 	if (loop->submitted == LOOP_RUNS)
 		return;
-	assert_int_equal(deed_submit(loop->worker, DEED_ALL_CHIPS, DEED_NOTHING, 0,
-				     &handle),
-			 0);
+	assert_int_equal(
+		deed_submit(loop->worker, DEED_ALL_CHIPS, DEED_NOTHING, 0, &handle), 0);
 	atomic_store(&loop->latest_worker, handle.worker);
 	atomic_store(&loop->latest_run, handle.run);
 	loop->submitted++;
@@ -319,9 +318,8 @@ static void run_epoll_loop(uint32_t flags, enum rp_sleep_engine engine, int thre
 	struct loop loop;
 
 	loop_begin(&loop, engine, threads, thread_count);
-	assert_int_equal(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rp_worker_fd(loop.worker),
-				   &event),
-			 0);
+	assert_int_equal(
+		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rp_worker_fd(loop.worker), &event), 0);
 	while (loop.ended < LOOP_RUNS) {
 		int ready = epoll_look(epoll_fd, &event, LOST_MS);
 
@@ -423,7 +421,8 @@ static void a_callers_io_uring_polls_the_descriptor_by_multishot(void **state)
 	run_uring_loop(true, 2);
 }
 
-/* --- A ring of the caller's own -------------------------------------------------------- */
+/* --- A ring of the caller's own --------------------------------------------------------
+ */
 
 static int prepare_with_ring(struct io_uring *ring, enum rp_sleep_engine engine,
 			     uint32_t chip_count, struct rp_worker **worker_out)
@@ -482,11 +481,12 @@ static void each_finished_dispatch_posts_one_completion(void **state)
 
 		if (!ring_open(&ring, 64))
 			skip();
-		assert_int_equal(prepare_with_ring(&ring, engines[engine], 2, &worker), 0);
+		assert_int_equal(prepare_with_ring(&ring, engines[engine], 2, &worker),
+				 0);
 		/* Nothing but completions drives the loop, two in flight. */
 		for (i = 0; i < 2; i++)
-			assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS,
-						     DEED_NOTHING, 0, &handles[i]),
+			assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING,
+						     0, &handles[i]),
 					 0);
 		for (i = 2; i < LOOP_RUNS; i++) {
 			struct io_uring_cqe cqe;
@@ -498,8 +498,8 @@ static void each_finished_dispatch_posts_one_completion(void **state)
 			assert_int_equal(rp_handle_wait(handles[i % 2], RP_WAIT_FOREVER),
 					 0);
 			assert_int_equal(rp_handle_release(handles[i % 2]), 0);
-			assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS,
-						     DEED_NOTHING, 0, &handles[i % 2]),
+			assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING,
+						     0, &handles[i % 2]),
 					 0);
 		}
 		expect_cqes(&ring, LOOP_RUNS - seen);
@@ -551,7 +551,8 @@ static void a_ring_and_the_descriptor_are_told_both(void **state)
 	io_uring_queue_exit(&ring);
 }
 
-/* --- Death and close --------------------------------------------------------------------- */
+/* --- Death and close
+ * --------------------------------------------------------------------- */
 
 static void expect_dead(struct rp_handle handle)
 {
@@ -574,9 +575,9 @@ static void a_death_reaches_every_kind_of_loop(void **state)
 		struct io_uring_cqe cqe;
 		struct io_uring ring;
 
-		assert_int_equal(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rp_worker_fd(worker),
-					   &event),
-				 0);
+		assert_int_equal(
+			epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rp_worker_fd(worker), &event),
+			0);
 		ring_there = ring_open(&ring, 8);
 		if (ring_there)
 			poll_again(&ring, rp_worker_fd(worker), i);

@@ -981,8 +981,64 @@ static void a_second_destroy_does_nothing(void **state)
 	rpi_region_destroy(&region);
 	assert_true(fcntl(fd, F_GETFD) >= 0);
 	close(fd);
+}
+
+static int destroys_what_is_zero(void)
+{
+	struct rpi_region region;
+
+	/* A caller's struct that was cleared and never created. */
+	EXPECT(dup2(STDERR_FILENO, STDIN_FILENO) == STDIN_FILENO);
 	memset(&region, 0, sizeof(region));
-	region.fd = -1;
+	rpi_region_destroy(&region);
+	EXPECT(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+	return CHILD_OK;
+}
+
+static void destroying_what_was_never_created_closes_nothing(void **state)
+{
+	(void)state;
+	assert_child(destroys_what_is_zero, "");
+}
+
+static void a_lazy_region_is_backed_where_it_is_populated(void **state)
+{
+	struct rpi_region region;
+	uint8_t *at;
+
+	(void)state;
+	assert_int_equal(rpi_region_create_lazy(&region, "t", 4 * MIB, RP_PAGES_NEVER),
+			 0);
+	at = region.base;
+	assert_int_equal(region.populated_bytes, 0);
+	assert_int_equal(rpi_region_populate(&region, MIB, MIB), 0);
+	assert_int_equal(faults_of_writing(at + MIB, MIB), 0);
+	assert_true(faults_of_writing(at + 2 * MIB, MIB) > 0);
+	for (size_t n = 0; n < region.bytes; n++)
+		if (at[n])
+			fail_msg("byte %zu is %u", n, at[n]);
+	rpi_region_destroy(&region);
+}
+
+static void required_huge_pages_come_to_a_lazy_region_as_to_any(void **state)
+{
+	struct rp_region_info info;
+	struct rpi_region region;
+	int err = rpi_region_create(&region, "t", 4 * MIB, RP_PAGES_REQUIRE);
+
+	(void)state;
+	if (err) {
+		assert_int_equal(
+			rpi_region_create_lazy(&region, "t", 4 * MIB, RP_PAGES_REQUIRE),
+			err);
+		print_message("skipped: no huge page pool, no huge pages of shmem\n");
+		skip();
+	}
+	rpi_region_destroy(&region);
+	assert_int_equal(rpi_region_create_lazy(&region, "t", 4 * MIB, RP_PAGES_REQUIRE),
+			 0);
+	assert_int_equal(rpi_region_info(&region, &info), 0);
+	assert_int_equal(info.huge_bytes, 4 * MIB);
 	rpi_region_destroy(&region);
 }
 
@@ -1152,6 +1208,9 @@ int main(void)
 		cmocka_unit_test(nothing_is_printed_whatever_happens),
 		cmocka_unit_test(two_hundred_lives_leave_nothing),
 		cmocka_unit_test(a_second_destroy_does_nothing),
+		cmocka_unit_test(destroying_what_was_never_created_closes_nothing),
+		cmocka_unit_test(a_lazy_region_is_backed_where_it_is_populated),
+		cmocka_unit_test(required_huge_pages_come_to_a_lazy_region_as_to_any),
 		cmocka_unit_test(a_long_name_is_cut_and_kept),
 		cmocka_unit_test(
 			the_span_gives_the_lowest_room_and_joins_what_comes_back),

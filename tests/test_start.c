@@ -31,11 +31,17 @@
 /* A start-up that hangs is given up after this. */
 #define SHORT_START_S 0.3
 
-enum act { ACT_FAIL, ACT_KILL, ACT_EXIT, ACT_SEGV, ACT_HANG };
+enum act {
+	ACT_FAIL,
+	ACT_KILL,
+	ACT_EXIT,
+	ACT_SEGV,
+	ACT_HANG
+};
 
 /* What the hook does at the n-th call of a point, in whichever process that is. */
 struct rig {
-	_Atomic int hits; /* calls of the point */
+	_Atomic int hits;  /* calls of the point */
 	_Atomic int calls; /* of any point */
 	char point[32];
 	int nth;
@@ -146,8 +152,8 @@ static int set_up(void **state)
 	deed_pad_reset();
 	if (rig)
 		return 0;
-	rig = mmap(NULL, sizeof(*rig), PROT_READ | PROT_WRITE,
-		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	rig = mmap(NULL, sizeof(*rig), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		   -1, 0);
 	return rig == MAP_FAILED;
 }
 
@@ -167,10 +173,10 @@ struct option_case {
 	const char *text; /* part of the error line */
 };
 
-#define SETS(id, member, value)                                                          \
-	static void set_##id(struct rp_worker_options *options)                          \
-	{                                                                                \
-		options->member = (value);                                               \
+#define SETS(id, member, value)                                 \
+	static void set_##id(struct rp_worker_options *options) \
+	{                                                       \
+		options->member = (value);                      \
 	}
 
 SETS(timeout_zero, startup_timeout_s, 0)
@@ -653,9 +659,9 @@ static void many_prepares_and_closes_leak_nothing(void **state)
 			proc_census_take(&before);
 			maps = proc_map_count(getpid(), NULL);
 		}
-		assert_int_equal(prepare_three(i % 2 ? RP_PAGES_AUTO : RP_PAGES_NEVER, 0,
-					       &worker),
-				 0);
+		assert_int_equal(
+			prepare_three(i % 2 ? RP_PAGES_AUTO : RP_PAGES_NEVER, 0, &worker),
+			0);
 		assert_int_equal(rp_worker_run(worker, NULL, NULL, 0, NULL), 0);
 		/* Free alone is enough. */
 		if (i % 3)

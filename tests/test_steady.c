@@ -26,7 +26,8 @@
 #define WARM_UP	    200
 #define DISPATCHES  2000
 
-/* --- Counting allocations ------------------------------------------------------------ */
+/* --- Counting allocations ------------------------------------------------------------
+ */
 
 /* Of this process; a chip begins with the caller's count. */
 static _Atomic uint64_t allocations;
@@ -39,9 +40,9 @@ static void count_allocation(void)
 #if defined(__SANITIZE_ADDRESS__)
 
 /* The sanitizer's allocator can't be replaced, but it tells. */
-int __sanitizer_install_malloc_and_free_hooks(
-	void (*malloc_hook)(const volatile void *, size_t),
-	void (*free_hook)(const volatile void *));
+int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *,
+								  size_t),
+					      void (*free_hook)(const volatile void *));
 
 static void on_malloc(const volatile void *ptr, size_t bytes)
 {
@@ -97,12 +98,17 @@ static void count_from_here(void)
 
 #endif
 
-/* --- A dispatch with arguments --------------------------------------------------------- */
+/* --- A dispatch with arguments ---------------------------------------------------------
+ */
 
 #define ELEMENTS 256
 
 /* What the chip tells of itself, in its output. */
-enum { TOLD_ALLOCATIONS, TOLD_FAULTS, TOLD_SUM };
+enum {
+	TOLD_ALLOCATIONS,
+	TOLD_FAULTS,
+	TOLD_SUM
+};
 
 static int entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
@@ -301,12 +307,13 @@ static void a_warm_dispatch_faults_no_page_on_either_side(void **state)
 			break;
 	}
 	if (tries == 10)
-		fail_msg("%d faults in the caller, %d in the chip",
-			 (int)(after - before), (int)(chip_after - chip_before));
+		fail_msg("%d faults in the caller, %d in the chip", (int)(after - before),
+			 (int)(chip_after - chip_before));
 	bench_close(&bench);
 }
 
-/* --- Counting system calls ----------------------------------------------------------------- */
+/* --- Counting system calls
+ * ----------------------------------------------------------------- */
 
 /* What the helper does: so many dispatches, by so many. */
 static int helper(int policy, int count)
@@ -347,8 +354,8 @@ static long count_calls(int policy, int count)
 		long per_call, n;
 
 		/* The last line of the table; the column of errors may be empty. */
-		if (strstr(line, " total") &&
-		    sscanf(line, "%lf %lf %ld %ld", &percent, &seconds, &per_call, &n) == 4)
+		if (strstr(line, " total") && sscanf(line, "%lf %lf %ld %ld", &percent,
+						     &seconds, &per_call, &n) == 4)
 			calls = n;
 	}
 	fclose(file);

@@ -102,12 +102,10 @@ static void dispatch_many(const struct setting *setting, uint32_t chip_count, in
 
 		/* One, then two in flight, on all chips and on one. */
 		assert_int_equal(deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0), 0);
-		assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0,
-					     &first),
-				 0);
-		assert_int_equal(deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0,
-					     &second),
-				 0);
+		assert_int_equal(
+			deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0, &first), 0);
+		assert_int_equal(
+			deed_submit(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0, &second), 0);
 		wait_and_release(i % 2 ? second : first);
 		wait_and_release(i % 2 ? first : second);
 		want += 3;
@@ -128,7 +126,7 @@ static void every_policy_dispatches_on_every_engine(void **state)
 	static const struct {
 		uint32_t chips;
 		int rounds;
-	} sizes[] = { { 1, 700 }, { 2, 500 }, { 8, 60 } };
+	} sizes[] = { { 1, 300 }, { 2, 200 }, { 8, 30 } };
 	size_t engine, size;
 	int wait, worker_wait;
 
@@ -244,8 +242,8 @@ static void *wait_for_both(void *arg)
 			proc_pause_us(20);
 		for (i = 0; i < 2; i++) {
 			int which = first ^ i;
-			int64_t timeout_ns =
-				rand_r(&seed) % 4 ? LOST_NS : rand_r(&seed) % 50000;
+			int64_t timeout_ns = rand_r(&seed) % 4 ? LOST_NS
+							       : rand_r(&seed) % 50000;
 			int ret = rp_handle_wait(relay->handles[which], timeout_ns);
 
 			if (ret == -ETIMEDOUT && timeout_ns < LOST_NS)
@@ -275,9 +273,9 @@ static void many_waiters_on_two_runs_all_hear_the_outcome(void **state)
 		int i;
 
 		for (i = 0; i < WAITERS; i++)
-			assert_int_equal(pthread_create(&threads[i], NULL, wait_for_both,
-							&relay),
-					 0);
+			assert_int_equal(
+				pthread_create(&threads[i], NULL, wait_for_both, &relay),
+				0);
 		for (turn = 1; turn <= relay.turns; turn++) {
 			for (i = 0; i < 2; i++) {
 				bool fails = turn % 10 == 0 && i;
@@ -374,9 +372,8 @@ static void a_thread_that_is_held_anywhere_lets_nobody_sleep_for_ever(void **sta
 		pthread_t dispatcher, waiters[2];
 		int i;
 
-		assert_int_equal(pthread_create(&dispatcher, NULL, dispatch_while_held,
-						&held),
-				 0);
+		assert_int_equal(
+			pthread_create(&dispatcher, NULL, dispatch_while_held, &held), 0);
 		for (i = 0; i < 2; i++)
 			assert_int_equal(
 				pthread_create(&waiters[i], NULL, wait_beside, &held), 0);
@@ -396,7 +393,8 @@ static void a_thread_that_is_held_anywhere_lets_nobody_sleep_for_ever(void **sta
 	sigaction(SIGUSR1, &saved, NULL);
 }
 
-/* --- The engine ---------------------------------------------------------------------- */
+/* --- The engine ----------------------------------------------------------------------
+ */
 
 static int host_without_uring(void *arg)
 {
@@ -418,7 +416,8 @@ static int host_without_uring(void *arg)
 	deed_options(&options, 2);
 	PROC_MUST(!deed_prepare(&options, &worker));
 	PROC_MUST(rp_worker_sleep_engine(worker, &reason) == RP_SLEEP_FUTEX);
-	PROC_MUST(reason && strstr(reason, *(unsigned *)arg == EPERM ? "EPERM" : "ENOSYS"));
+	PROC_MUST(reason &&
+		  strstr(reason, *(unsigned *)arg == EPERM ? "EPERM" : "ENOSYS"));
 	for (i = 0; i < 200; i++) {
 		PROC_MUST(!deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0));
 		if (i % 20 == 0)
@@ -479,7 +478,8 @@ static void the_environment_chooses_the_engine_when_the_caller_does_not(void **s
 	unsetenv("RINGPLANE_PARK");
 }
 
-/* --- What waiting costs ---------------------------------------------------------------- */
+/* --- What waiting costs ----------------------------------------------------------------
+ */
 
 /* Of 1 s, more than any bookkeeping and much less than a spin. */
 #define IDLE_CPU_NS 50000000u
@@ -517,9 +517,8 @@ static void an_idle_worker_and_a_waiting_caller_burn_no_cpu(void **state)
 		int round;
 
 		for (round = 0; round < 100; round++)
-			assert_int_equal(deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING,
-						  0),
-					 0);
+			assert_int_equal(
+				deed_run(worker, DEED_ALL_CHIPS, DEED_NOTHING, 0), 0);
 		/* One chip works, asleep itself; three are idle; the caller waits. */
 		assert_int_equal(deed_submit(worker, 0, DEED_SLEEP, 1000000, &handle), 0);
 		for (round = 0; round < 4; round++) {
@@ -533,7 +532,8 @@ static void an_idle_worker_and_a_waiting_caller_burn_no_cpu(void **state)
 		caller_ns = proc_cpu_ns(getpid()) - caller_ns;
 		chips_ns = cpu_of_chips(worker) - chips_ns;
 		if (chips_ns >= IDLE_CPU_NS || caller_ns >= IDLE_CPU_NS)
-			fail_msg("policy %s: %.1f ms of CPU in chips, %.1f ms in the caller",
+			fail_msg("policy %s: %.1f ms of CPU in chips, %.1f ms in the "
+				 "caller",
 				 policy_names[policies[i / 2]], (double)chips_ns / 1e6,
 				 (double)caller_ns / 1e6);
 		end(worker);

@@ -2,6 +2,7 @@
 #include "process/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -15,6 +16,19 @@
 
 /* <linux/wait.h> has it everywhere; older libcs leave it out of idtype_t. */
 #define WAIT_BY_PIDFD ((idtype_t)3)
+
+/* Close-on-exec by itself; out of 0..2, whatever the caller has closed. */
+static int open_pidfd(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
 
 int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg)
 {
@@ -34,7 +48,12 @@ int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg
 	}
 	if (!pid)
 		_exit(body(arg));
-	process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	process->pidfd = open_pidfd(pid);
+	if (process->pidfd < 0 && errno == ESRCH) {
+		/* Ended already, and the host has taken its status. */
+		process->end = RPI_END_UNKNOWN;
+		return 0;
+	}
 	if (process->pidfd < 0) {
 		err = -errno;
 		kill(pid, SIGKILL);

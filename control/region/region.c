@@ -220,7 +220,8 @@ static int create(struct rpi_region *region, const char *name, size_t bytes,
 
 	memset(region, 0, sizeof(*region));
 	region->fd = -1;
-	region->lazy = lazy;
+	/* Whether pages are huge can be told only of pages that are there. */
+	region->lazy = lazy && policy != RP_PAGES_REQUIRE;
 	rpi_format(region->name, sizeof(region->name), "%s", name);
 	if (!bytes || bytes > REGION_BYTES_MAX)
 		return rpi_fail(-EINVAL, "region '%s': %zu bytes, expected 1..%zu", name,
@@ -268,7 +269,8 @@ void rpi_region_destroy(struct rpi_region *region)
 {
 	if (region->base)
 		rpi_span_give(region->base, region->bytes);
-	if (region->fd >= 0)
+	/* Ours are never among the first three: 0 is a region that was only zeroed. */
+	if (region->fd > STDERR_FILENO)
 		close(region->fd);
 	region->base = NULL;
 	region->fd = -1;

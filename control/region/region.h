@@ -18,7 +18,7 @@ struct rpi_region {
 	size_t bytes; /* mapped: rounded up to whole pages */
 	size_t page_bytes;
 	enum rp_page_kind kind;
-	int fd; /* -1: closed, the mapping lives on */
+	int fd;	   /* -1: closed, the mapping lives on */
 	bool lazy; /* not backed when it was made */
 	uint64_t populated_bytes;
 	uint64_t populate_ns;
@@ -36,7 +36,8 @@ struct rpi_region {
 int rpi_region_create(struct rpi_region *region, const char *name, size_t bytes,
 		      enum rp_page_policy policy);
 
-/* The same, backed only where rpi_region_populate() is called later. */
+/* The same, backed only where rpi_region_populate() is called later; all of it at once
+ * when huge pages are required, because only then it is known whether they came. */
 int rpi_region_create_lazy(struct rpi_region *region, const char *name, size_t bytes,
 			   enum rp_page_policy policy);
 

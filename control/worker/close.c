@@ -13,31 +13,48 @@
 /* A look at a submit that has not been accepted yet. */
 #define BUILDING_LOOK_NS 200000
 
-struct drain {
-	uint64_t deadline_ns;
-	int status; /* the first error that nobody had waited for */
+/* The errors that nobody has heard, in the order of their runs. */
+struct unheard {
+	int status; /* the first one's */
 	char text[RPI_ERROR_BYTES];
 };
 
-static void note_outcome(struct rp_worker *worker, uint32_t handle_idx, uint64_t handle,
-			 struct drain *drain)
+/* The oldest run after `after_seq` whose error waits in a handle. */
+static struct rpi_handle_slot *next_unheard(struct rpi_handles *handles,
+					    uint64_t after_seq)
 {
-	struct rpi_handle_slot *slot = &worker->plane.handles.slots[handle_idx];
-	char text[RPI_ERROR_BYTES];
-	int status;
+	struct rpi_handle_slot *oldest = NULL;
+	uint32_t idx;
 
-	if (atomic_load_explicit(&slot->waited, memory_order_relaxed) ||
-	    rpi_handles_outcome(&worker->plane.handles, handle, &status) != 1 || !status)
-		return;
-	rpi_format(text, sizeof(text), "%s", rp_last_error());
-	if (drain->status) {
-		size_t at = strlen(drain->text);
+	for (idx = 0; idx < handles->count; idx++) {
+		struct rpi_handle_slot *slot = &handles->slots[idx];
 
-		rpi_format(drain->text + at, sizeof(drain->text) - at, "; then: %s", text);
-		return;
+		if (!rpi_handle_is_done(slot) || !slot->status ||
+		    atomic_load_explicit(&slot->waited, memory_order_relaxed) ||
+		    slot->run_seq <= after_seq)
+			continue;
+		if (!oldest || slot->run_seq < oldest->run_seq)
+			oldest = slot;
 	}
-	drain->status = status;
-	rpi_format(drain->text, sizeof(drain->text), "%s", text);
+	return oldest;
+}
+
+static void collect_unheard(struct rp_worker *worker, struct unheard *unheard)
+{
+	struct rpi_handles *handles = &worker->plane.handles;
+	struct rpi_handle_slot *slot;
+	uint64_t after_seq = 0;
+	size_t at = 0;
+
+	memset(unheard, 0, sizeof(*unheard));
+	while ((slot = next_unheard(handles, after_seq)) && at + 1 < RPI_ERROR_BYTES) {
+		if (!unheard->status)
+			unheard->status = slot->status;
+		at += rpi_format(unheard->text + at, sizeof(unheard->text) - at, "%s%s",
+				 at ? "; then: " : "",
+				 handles->texts[slot - handles->slots]);
+		after_seq = slot->run_seq;
+	}
 }
 
 /* The oldest run that is not over, or NULL. */
@@ -62,28 +79,24 @@ static struct rp_run *oldest_run(struct rpi_plane *plane, uint64_t *word_out)
 }
 
 /* Accepted runs end in the order of their acceptance. 0, or -ETIMEDOUT. */
-static int drain_runs(struct rp_worker *worker, struct drain *drain)
+static int drain_runs(struct rpi_plane *plane, uint64_t deadline_ns)
 {
-	struct rpi_plane *plane = &worker->plane;
 	struct timespec moment = { .tv_nsec = BUILDING_LOOK_NS };
 	struct rp_run *run;
 	uint64_t word = 0;
 
 	while ((run = oldest_run(plane, &word))) {
 		uint64_t seq = word >> RPI_RUN_STATE_BITS;
-		uint32_t handle_idx = run->handle_idx;
-		uint64_t handle = rpi_handles_word(&plane->handles, handle_idx);
 
 		if (word == rpi_run_word(seq, RPI_RUN_BUILDING)) {
 			/* Its submitter is at work; it may be waiting for a ring. */
-			if (rpi_now_ns() >= drain->deadline_ns)
+			if (rpi_now_ns() >= deadline_ns)
 				return -ETIMEDOUT;
 			nanosleep(&moment, NULL);
 			continue;
 		}
-		if (rpi_plane_await(plane, run->frame_idx, seq, drain->deadline_ns))
+		if (rpi_plane_await(plane, run->frame_idx, seq, deadline_ns))
 			return -ETIMEDOUT;
-		note_outcome(worker, handle_idx, handle, drain);
 	}
 	return 0;
 }
@@ -102,18 +115,16 @@ static void end_copies(struct rp_worker *worker)
 static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
-	struct drain drain = { .deadline_ns = timeout_ns == RP_WAIT_FOREVER
-						      ? UINT64_MAX
-						      : rpi_now_ns() +
-								(uint64_t)timeout_ns };
+	struct unheard unheard;
 	int late;
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
-	late = drain_runs(worker, &drain);
+	late = drain_runs(plane, timeout_ns == RP_WAIT_FOREVER
+					 ? UINT64_MAX
+					 : rpi_now_ns() + (uint64_t)timeout_ns);
 	if (late) {
 		rpi_supervisor_order(worker, RPI_ORDER_KILL);
-		drain.deadline_ns = UINT64_MAX;
-		drain_runs(worker, &drain);
+		drain_runs(plane, UINT64_MAX);
 	}
 	/* Whoever was admitted before `closing` has left; nobody enters any more. */
 	rpi_admission_enter(&plane->admission);
@@ -126,9 +137,10 @@ static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 				"rp_worker_close: dispatches were still running after "
 				"timeout_ns %lld, the worker processes were killed",
 				(long long)timeout_ns);
-	if (drain.status)
-		rpi_error_set(drain.text);
-	return drain.status;
+	collect_unheard(worker, &unheard);
+	if (unheard.status)
+		rpi_error_set(unheard.text);
+	return unheard.status;
 }
 
 int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns)

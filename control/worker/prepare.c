@@ -358,6 +358,7 @@ static int open_heaps(struct rp_worker *worker)
 
 static int start(struct rp_worker *worker)
 {
+	uint32_t peer;
 	int err;
 
 	worker->processes =
@@ -365,6 +366,8 @@ static int start(struct rp_worker *worker)
 	worker->server = aligned_alloc(_Alignof(struct rp_chip), sizeof(*worker->server));
 	if (!worker->processes || !worker->server)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	for (peer = 0; peer < worker->plane.peer_count; peer++)
+		worker->processes[peer].pidfd = -1;
 	err = rpi_table_enter(worker);
 	if (!err)
 		err = rpi_supervisor_start(worker);

@@ -75,6 +75,17 @@ static int check_dims(const struct rp_program *program, uint32_t idx,
 	return 0;
 }
 
+/* Once more, for a line that names the parameter. */
+static __attribute__((cold, noinline)) int fail_view(const struct rp_param *param,
+						     const struct rp_tensor *tensor,
+						     struct rpi_view *view)
+{
+	char call[128];
+
+	rpi_format(call, sizeof(call), "rp_worker_submit: '%s'", param->name);
+	return rpi_view_from_tensor(call, tensor, view);
+}
+
 static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 		      const struct rp_tensor *tensor, size_t bytes)
 {
@@ -123,8 +134,9 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 				param->name, rp_dtype_name((enum rp_dtype)tensor->dtype),
 				rp_dtype_name((enum rp_dtype)param->dtype));
 	err = rpi_view_from_tensor("rp_worker_submit", tensor, &view);
-	if (!err)
-		err = check_dims(program, idx, tensor, dims);
+	if (rpi_unlikely(err))
+		return fail_view(param, tensor, &view);
+	err = check_dims(program, idx, tensor, dims);
 	if (err)
 		return err;
 	if (!rpi_tensor_row_major(tensor))

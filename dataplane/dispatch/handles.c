@@ -219,28 +219,41 @@ int rpi_handles_release(struct rpi_handles *handles, uint64_t run)
 	return 0;
 }
 
+/* The slot's word while this handle is the slot's, 0 otherwise. One load: the slot may
+ * become another run's between any two. */
+static uint64_t own_word(const struct rpi_handle_slot *slot, uint64_t run)
+{
+	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+
+	return generation_of(word) == generation_of(run) && (word & RPI_HANDLE_USER) ? word
+										     : 0;
+}
+
 int rpi_handles_outcome(struct rpi_handles *handles, uint64_t run, int *status_out)
 {
+	uint32_t idx = (uint32_t)run;
 	struct rpi_handle_slot *slot;
 	char text[RPI_ERROR_BYTES];
-	uint32_t idx;
+	uint64_t word;
 	int status;
 
-	slot = rpi_handles_find(handles, run, &idx);
-	if (!slot)
+	if (idx >= handles->count)
 		return -ESTALE;
-	if (!rpi_handle_is_done(slot))
-		return 0;
+	slot = &handles->slots[idx];
+	word = own_word(slot, run);
+	if (!(word & RPI_HANDLE_DONE))
+		return word ? 0 : -ESTALE;
 	status = slot->status;
-	if (status) {
+	if (rpi_unlikely(status)) {
 		memcpy(text, handles->texts[idx], sizeof(text));
 		text[sizeof(text) - 1] = '\0';
-		/* Released by another thread meanwhile: what was read may be the
-		 * slot's next owner's. */
-		if (!rpi_handles_find(handles, run, &idx))
-			return -ESTALE;
-		rpi_error_set(text);
 	}
+	atomic_thread_fence(memory_order_acquire);
+	/* Released by another thread meanwhile: what was read may be the next run's. */
+	if (!own_word(slot, run))
+		return -ESTALE;
+	if (rpi_unlikely(status))
+		rpi_error_set(text);
 	atomic_store_explicit(&slot->waited, 1, memory_order_relaxed);
 	*status_out = status;
 	return 1;

@@ -90,9 +90,14 @@ static void refresh_done(struct rpi_lane *lane)
 	if (done < lane->next_seq && done > lane->done_cache)
 		lane->done_cache = done;
 	if (lane->arg_seq < lane->done_cache) {
+		uint64_t end;
+
 		lane->arg_seq = lane->done_cache;
-		lane->arg_tail =
-			lane->arg_end[(lane->arg_seq - 1) & (lane->at.capacity - 1)];
+		end = lane->arg_end[(lane->arg_seq - 1) & (lane->at.capacity - 1)];
+		/* Never back: a task without arguments may have been sent before the
+		 * ring began anew at its start. */
+		if (end > lane->arg_tail)
+			lane->arg_tail = end;
 	}
 }
 

@@ -273,13 +273,15 @@ int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadli
 	int ret;
 
 	for (;;) {
+		ret = rpi_handles_outcome(&plane->handles, run, status_out);
+		if (ret)
+			return ret;
 		slot = rpi_handles_find(&plane->handles, run, &idx);
 		if (!slot)
 			return -ESTALE;
-		if (rpi_handle_is_done(slot))
+		/* If the slot becomes another run's here, that one is waited for, and
+		 * then the handle is stale. */
+		if (rpi_plane_await(plane, slot->run_idx, slot->run_seq, deadline_ns))
 			return rpi_handles_outcome(&plane->handles, run, status_out);
-		ret = rpi_plane_await(plane, slot->run_idx, slot->run_seq, deadline_ns);
-		if (ret)
-			return 0;
 	}
 }

@@ -352,7 +352,8 @@ static void choose_options(struct rp_worker_options *options, uint64_t *seed)
 	options->wait = bed_random(seed) % 2 ? RP_WAIT_BLOCK : RP_WAIT_HYBRID;
 	options->worker_wait = bed_random(seed) % 2 ? RP_WAIT_BLOCK : RP_WAIT_HYBRID;
 	options->sleep_engine = bed_random(seed) % 2 ? RP_SLEEP_FUTEX : RP_SLEEP_AUTO;
-	options->handle_count = 16;
+	/* One each at a time, and those that it sends ahead: none to spare. */
+	options->handle_count = (uint32_t)asked.threads * (1 + AHEAD_MAX);
 }
 
 static void go_round(uint64_t seed)
