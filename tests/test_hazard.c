@@ -85,7 +85,7 @@ static void two_accesses_make_the_edge_that_they_need(void **state)
 		struct rpi_hazards hazards;
 		struct rpi_dep dep;
 
-		rpi_hazards_init(&hazards, PEERS, in_place);
+		rpi_hazards_init(&hazards, in_place ? 0 : PEERS);
 		rpi_follow_reset(&follow);
 		assert_true(rpi_follow_none(&follow));
 		add(&hazards, &first, cases[c].first_writes, cases[c].first_peer, 17,
@@ -114,7 +114,7 @@ static void only_the_newest_task_of_a_process_is_followed(void **state)
 	struct rpi_dep deps[PEERS];
 
 	(void)state;
-	rpi_hazards_init(&hazards, PEERS, true);
+	rpi_hazards_init(&hazards, 0);
 	for (uint64_t seq = 1; seq <= SIDE; seq++) {
 		struct rp_tensor row = part((int64_t)seq - 1, 1, 0, SIDE);
 
@@ -139,7 +139,7 @@ static void the_list_is_as_long_as_the_regions_not_as_the_tasks(void **state)
 	uint64_t seed = 3;
 
 	(void)state;
-	rpi_hazards_init(&hazards, PEERS, false);
+	rpi_hazards_init(&hazards, PEERS);
 	for (uint64_t seq = 1; seq < 5000; seq++) {
 		struct rp_tensor row =
 			part((int64_t)(bed_random(&seed) % SIDE), 1, 0, SIDE);
@@ -344,7 +344,7 @@ static void random_programs_get_every_edge_they_need(void **state)
 	for (int k = 0; k < 800; k++) {
 		bool in_place = k & 1;
 
-		rpi_hazards_init(&hazards, PEERS, in_place);
+		rpi_hazards_init(&hazards, in_place ? 0 : PEERS);
 		play(&program, &hazards, &seed, k & 2, in_place);
 		rpi_hazards_fini(&hazards);
 	}

@@ -212,8 +212,8 @@ static int create_runs(struct rp_worker *worker)
 		run->args = calloc(params, sizeof(*run->args));
 		run->views = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->views));
 		run->device = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->device));
-		rpi_hazards_init(&run->hazards, plane->peer_count,
-				 worker->options.unified_memory);
+		rpi_hazards_init(&run->hazards,
+				 plane->in_place ? 0 : plane->chip_count);
 		if (!run->grants || !run->args || !run->views || !run->device)
 			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	}

@@ -92,6 +92,17 @@ static __attribute__((noinline)) void serve_attention(struct rp_chip *chip, uint
 		tell_room(chip, seq);
 }
 
+void rpi_server_loaded(struct rp_chip *chip, uint64_t seq)
+{
+	/* E3: the inputs were read before. */
+	atomic_store_explicit(&chip->self->loaded_seq, seq, memory_order_release);
+	rpi_barrier_light(chip->rouser.asym); /* E4: a peer may sleep on this word */
+	if (rpi_unlikely(atomic_load_explicit(&chip->self->attention,
+					      memory_order_relaxed) &
+			 RPI_ATTENTION_DEPS))
+		tell_peers(chip);
+}
+
 void rpi_server_publish(struct rp_chip *chip, uint64_t seq)
 {
 	uint32_t attention;

@@ -92,6 +92,9 @@ void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
 bool rpi_server_command_due(const struct rp_chip *chip);
 void rpi_server_command(struct rp_chip *chip);
 
+/* progress.c: publish that the running task has taken its inputs. */
+void rpi_server_loaded(struct rp_chip *chip, uint64_t seq);
+
 /* progress.c: publish the end of task `seq`, tell whoever asked to be told. */
 void rpi_server_publish(struct rp_chip *chip, uint64_t seq);
 

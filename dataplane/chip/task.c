@@ -156,8 +156,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	status = task->arg_count ? rpi_server_bring_in(chip, stream) : 0;
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
 	if (chip->reads_host && chip->peer_count > 1)
-		atomic_store_explicit(&chip->self->loaded_seq, chip->rx.next_seq,
-				      memory_order_release);
+		rpi_server_loaded(chip, chip->rx.next_seq);
 	if (!status)
 		status = run_entry(chip, task);
 	if (!status && task->arg_count)

@@ -165,6 +165,17 @@ static int check_written_apart(struct rp_run *run, const char *call,
 	return 0;
 }
 
+/* Once more, for a line that names the argument. */
+static __attribute__((cold, noinline)) int fail_view(const char *call, uint32_t arg,
+						     const struct rp_tensor *tensor,
+						     struct rpi_view *view)
+{
+	char named[64];
+
+	rpi_format(named, sizeof(named), "%s: argument %u", call, arg);
+	return rpi_view_from_tensor(named, tensor, view);
+}
+
 /* Check every argument; fill run->views; returns the stream's bytes through
  * *bytes_out, dependencies not counted. */
 static int check_args(struct rp_run *run, const char *call, const struct rp_arg *args,
@@ -189,8 +200,8 @@ static int check_args(struct rp_run *run, const char *call, const struct rp_arg 
 			continue;
 		}
 		err = rpi_view_from_tensor(call, tensor, &run->views[view]);
-		if (err)
-			return err;
+		if (rpi_unlikely(err))
+			return fail_view(call, i, tensor, &run->views[view]);
 		rpi_view_extent(&run->views[view], &low, &high);
 		err = check_access(run, call, i, args[i].access, tensor->resident, low,
 				   high);
@@ -287,6 +298,14 @@ static void write_args(struct rp_run *run, uint8_t *at, const struct rp_arg *arg
 	}
 }
 
+/* The run's notes on accesses hold a task that will not be: the run can't go on, also
+ * if its orchestration would. */
+static __attribute__((cold, noinline)) int break_run(struct rp_run *run, int err)
+{
+	rpi_run_cancel(run, err, rp_last_error());
+	return err;
+}
+
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
 		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count)
 {
@@ -299,10 +318,16 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	int err;
 
 	err = check_args(run, call, args, arg_count, op, peer, &bytes);
-	if (!err)
-		err = find_deps(run, args, arg_count, peer, lane->next_seq);
+	/* Before its accesses are noted: a task that is refused leaves no trace. */
+	if (!err && bytes > lane->at.arg_bytes)
+		err = rpi_fail(-ENOSPC,
+			       "%s: the arguments take %zu bytes, arg_ring_bytes is %zu", call,
+			       bytes, lane->at.arg_bytes);
 	if (err)
 		return err;
+	err = find_deps(run, args, arg_count, peer, lane->next_seq);
+	if (err)
+		return break_run(run, err);
 	body = (struct rpi_task_body){
 		.op = (uint8_t)op,
 		.frame_idx = (uint8_t)run->frame_idx,
@@ -323,7 +348,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
 		err = rpi_plane_await_room(plane, call, peer, bytes);
 		if (err)
-			return err;
+			return break_run(run, err);
 	}
 	if (bytes) {
 		uint8_t *at = rpi_lane_args(lane, bytes, &body.args_at);
@@ -337,6 +362,10 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 			      atomic_load_explicit(&run->peers, memory_order_relaxed) |
 				      UINT64_C(1) << peer,
 			      memory_order_relaxed);
-	rpi_lane_send(lane, &body);
+	if (rpi_unlikely(!rpi_lane_send(lane, &body)))
+		return break_run(run, rpi_fail(-EPROTO,
+					       "%s: the task ring of worker process %u is "
+					       "full with tasks that were never sent",
+					       call, peer));
 	return 0;
 }

@@ -16,11 +16,10 @@
 
 #include "memory/overlap.h"
 
-void rpi_hazards_init(struct rpi_hazards *hazards, uint32_t peer_count, bool in_place)
+void rpi_hazards_init(struct rpi_hazards *hazards, uint32_t copying_peers)
 {
 	memset(hazards, 0, sizeof(*hazards));
-	hazards->peer_count = peer_count;
-	hazards->in_place = in_place;
+	hazards->copying_peers = copying_peers;
 }
 
 void rpi_hazards_fini(struct rpi_hazards *hazards)
@@ -84,7 +83,7 @@ static void follow_access(const struct rpi_hazards *hazards, const struct rpi_ac
 		return;
 	/* A reader with a copy of its own is done with the memory once it has taken
 	 * its inputs; waiting for its end could wait for a peer that waits for us. */
-	if (!old->write && !hazards->in_place)
+	if (!old->write && old->peer < hazards->copying_peers)
 		follow_seq(&follow->peers_loaded, follow->loaded_seq, old->peer,
 			   old->seq);
 	else

@@ -34,8 +34,9 @@ struct rpi_hazards {
 	struct rpi_access *accesses; /* same index */
 	uint32_t count;
 	uint32_t capacity;
-	uint32_t peer_count;
-	bool in_place; /* readers hold their inputs until they end */
+	/* Peers below this take a copy of what they read before they work; the others
+	 * (callbacks, and everybody with unified memory) hold it until they end. */
+	uint32_t copying_peers;
 };
 
 /* Newest task per peer that a task must follow; 0: none. */
@@ -46,7 +47,7 @@ struct rpi_follow {
 	uint64_t loaded_seq[RP_MAX_PEERS];
 };
 
-void rpi_hazards_init(struct rpi_hazards *hazards, uint32_t peer_count, bool in_place);
+void rpi_hazards_init(struct rpi_hazards *hazards, uint32_t copying_peers);
 void rpi_hazards_fini(struct rpi_hazards *hazards);
 
 /* Forget the run before; keeps its memory, so that a steady state allocates

@@ -172,7 +172,7 @@ static struct rpi_task *span_at(const struct rpi_burst_span *span, uint32_t idx)
 		       : (struct rpi_task *)span->second + (idx - span->first_count);
 }
 
-static void send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body)
+static bool send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body)
 {
 	struct rpi_task *task;
 	uint32_t idx;
@@ -182,12 +182,15 @@ static void send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body
 	if (!lane->group_reserved)
 		lane->group_reserved = rpi_burst_reserve(lane->at.burst, RPI_LANE_GROUP,
 							 &lane->group);
+	if (rpi_unlikely(!lane->group_reserved))
+		return false; /* the consumer's index is the consumer's word */
 	idx = lane->group_filled++;
 	task = span_at(&lane->group, idx);
 	task->seq = lane->next_seq;
 	task->body = *body;
 	if (lane->group_filled == lane->group_reserved)
 		publish_group(lane);
+	return true;
 }
 
 uint64_t rpi_lane_send(struct rpi_lane *lane, const struct rpi_task_body *body)
@@ -203,7 +206,8 @@ uint64_t rpi_lane_send(struct rpi_lane *lane, const struct rpi_task_body *body)
 		send_lone(lane, body, idx);
 		published = true;
 	} else {
-		send_grouped(lane, body);
+		if (!send_grouped(lane, body))
+			return 0;
 		published = !lane->group_filled;
 	}
 	lane->lone_next = false;

@@ -87,7 +87,8 @@ bool rpi_lane_has_room(struct rpi_lane *lane, size_t arg_bytes);
  * rpi_lane_has_room() said so for as many; *at_out is their offset. */
 void *rpi_lane_args(struct rpi_lane *lane, size_t bytes, uint32_t *at_out);
 
-/* Publish one task, or put it into the open group; returns its sequence. */
+/* Publish one task, or put it into the open group; returns its sequence, or 0 when the
+ * process has written into the ring what it never may. */
 uint64_t rpi_lane_send(struct rpi_lane *lane, const struct rpi_task_body *body);
 
 /* Publish the open group, and wake the process if it dozes. */
