@@ -23,7 +23,7 @@
 #define CHIPS	   2
 #define WATCHDOG_S 120
 
-#define MIB ((size_t)1 << 20)
+#define MIB	   ((size_t)1 << 20)
 
 static struct rp_program *program;
 static struct rp_worker *worker;
@@ -74,10 +74,18 @@ static int swapped;
 static struct rp_program *build_program(void)
 {
 	static const struct rp_param params[] = {
-		{ .name = "x", .kind = RP_ARG_TENSOR, .dtype = RP_FLOAT32, .access = RP_IN,
-		  .rank = 2, .shape = { CHIPS, RP_DIM_ANY } },
-		{ .name = "y", .kind = RP_ARG_TENSOR, .dtype = RP_FLOAT32,
-		  .access = RP_INOUT, .rank = 2, .shape = { CHIPS, RP_DIM_ANY } },
+		{ .name = "x",
+		  .kind = RP_ARG_TENSOR,
+		  .dtype = RP_FLOAT32,
+		  .access = RP_IN,
+		  .rank = 2,
+		  .shape = { CHIPS, RP_DIM_ANY } },
+		{ .name = "y",
+		  .kind = RP_ARG_TENSOR,
+		  .dtype = RP_FLOAT32,
+		  .access = RP_INOUT,
+		  .rank = 2,
+		  .shape = { CHIPS, RP_DIM_ANY } },
 	};
 	static const struct rp_entry entries[] = { { "add", add } };
 	struct rp_program_desc desc;
@@ -134,9 +142,9 @@ static void expect_text(const char *part)
 
 static void copies_of_every_size_come_back_as_they_went(void **state)
 {
-	static const size_t sizes[] = { 1,	 63,	  64,	      208,     209,
-					4096,	 65535,	  131072,     131073,  MIB - 1,
-					MIB,	 MIB + 1, 3 * MIB + 7, 9 * MIB };
+	static const size_t sizes[] = { 1,    63,      64,	    208,    209,
+					4096, 65535,   131072,	    131073, MIB - 1,
+					MIB,  MIB + 1, 3 * MIB + 7, 9 * MIB };
 	uint8_t *from = malloc(10 * MIB);
 	uint8_t *to = malloc(10 * MIB);
 	uint64_t address;
@@ -170,7 +178,8 @@ static void a_part_is_written_and_its_neighbours_stay(void **state)
 	memset(all, 1, sizeof(all));
 	memset(part, 2, sizeof(part));
 	assert_int_equal(rp_worker_device_alloc(worker, 0, sizeof(all), &address), 0);
-	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, all, 0, sizeof(all)), 0);
+	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, all, 0, sizeof(all)),
+			 0);
 	assert_int_equal(rp_worker_copy_to(worker, 0, address, 300, part, 0, 100), 0);
 	assert_int_equal(rp_worker_copy_from(worker, 0, address, 0, all, 0, sizeof(all)),
 			 0);
@@ -186,7 +195,8 @@ static void bad_copies_are_refused_and_change_nothing(void **state)
 	(void)state;
 	assert_int_equal(rp_worker_device_alloc(worker, 0, 1024, &address), 0);
 	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, host, 0, 0), -EINVAL);
-	assert_int_equal(rp_worker_copy_to(worker, 0, address, 901, host, 0, 124), -ERANGE);
+	assert_int_equal(rp_worker_copy_to(worker, 0, address, 901, host, 0, 124),
+			 -ERANGE);
 	expect_text("901");
 	assert_int_equal(rp_worker_copy_to(worker, 0, address, SIZE_MAX, host, 0, 2),
 			 -ERANGE);
@@ -198,7 +208,8 @@ static void bad_copies_are_refused_and_change_nothing(void **state)
 			 -EINVAL);
 	expect_text("offset of 64");
 	assert_int_equal(rp_worker_copy_to(worker, 0, 12345, 0, host, 0, 8), -EINVAL);
-	assert_int_equal(rp_worker_copy_to(worker, CHIPS, address, 0, host, 0, 8), -EINVAL);
+	assert_int_equal(rp_worker_copy_to(worker, CHIPS, address, 0, host, 0, 8),
+			 -EINVAL);
 	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, NULL, 0, 8), -EINVAL);
 	assert_int_equal(rp_worker_copy_to(NULL, 0, address, 0, host, 0, 8), -EINVAL);
 	assert_int_equal(rp_worker_copy_from(worker, 0, address, 1024, host, 0, 1),
@@ -299,7 +310,8 @@ static void names_tell_old_and_foreign_tensors_apart(void **state)
 	rp_worker_options_init(&options);
 	assert_int_equal(rp_worker_prepare(&program, 1, &options, &other), 0);
 	assert_int_equal(
-		rp_worker_alloc_tensor(other, 0, RP_FLOAT32, 2, shape, NULL, &foreign), 0);
+		rp_worker_alloc_tensor(other, 0, RP_FLOAT32, 2, shape, NULL, &foreign),
+		0);
 	args[0] = rp_arg_tensor(foreign);
 	assert_int_equal(rp_worker_run(worker, NULL, args, 2, NULL), -EXDEV);
 	assert_int_equal(rp_worker_free_tensor(worker, &foreign), -EXDEV);
@@ -375,8 +387,8 @@ static void bad_shapes_allocate_nothing(void **state)
 	(void)state;
 	rp_tensor_host(&init, data, RP_FLOAT32, 1, (int64_t[]){ 4 });
 	assert_int_equal(rp_worker_committed_device_memory(worker, 0, &before), 0);
-	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 0, (int64_t[]){ 1 },
-						NULL, &out),
+	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 0,
+						(int64_t[]){ 1 }, NULL, &out),
 			 -EINVAL);
 	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 2,
 						(int64_t[]){ 4, 0 }, NULL, &out),
@@ -384,8 +396,8 @@ static void bad_shapes_allocate_nothing(void **state)
 	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 2,
 						(int64_t[]){ INT64_MAX, 9 }, NULL, &out),
 			 -EINVAL);
-	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 1, (int64_t[]){ 5 },
-						&init, &out),
+	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_FLOAT32, 1,
+						(int64_t[]){ 5 }, &init, &out),
 			 -EINVAL);
 	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_INT32, 1, (int64_t[]){ 4 },
 						&init, &out),
@@ -423,22 +435,23 @@ static void one_host_tensor_reaches_all_chips(void **state)
 	(void)state;
 	fill(from, 3 * MIB, 9);
 	for (int i = 0; i < CHIPS; i++)
-		assert_int_equal(rp_worker_device_alloc(worker, chips[i], 3 * MIB,
-							&addresses[i]),
-				 0);
-	assert_int_equal(rp_worker_copy_to_all(worker, chips, addresses, CHIPS, 0, from,
-					       3 * MIB),
-			 0);
+		assert_int_equal(
+			rp_worker_device_alloc(worker, chips[i], 3 * MIB, &addresses[i]),
+			0);
+	assert_int_equal(
+		rp_worker_copy_to_all(worker, chips, addresses, CHIPS, 0, from, 3 * MIB),
+		0);
 	for (int i = 0; i < CHIPS; i++) {
 		memset(to, 0, 3 * MIB);
-		assert_int_equal(rp_worker_copy_from(worker, chips[i], addresses[i], 0, to,
-						     0, 3 * MIB),
+		assert_int_equal(rp_worker_copy_from(worker, chips[i], addresses[i], 0,
+						     to, 0, 3 * MIB),
 				 0);
 		assert_memory_equal(to, from, 3 * MIB);
 	}
 	chips[1] = 1;
-	assert_int_equal(rp_worker_copy_to_all(worker, chips, addresses, CHIPS, 0, from, 8),
-			 -EINVAL);
+	assert_int_equal(
+		rp_worker_copy_to_all(worker, chips, addresses, CHIPS, 0, from, 8),
+		-EINVAL);
 	free(from);
 	free(to);
 }
@@ -461,9 +474,10 @@ static void *copy_often(void *arg)
 	me->bad = rp_worker_device_alloc(worker, me->chip, bytes, &address);
 	for (unsigned round = 0; round < 40 && !me->bad; round++) {
 		fill(from, bytes, me->seed * 1000 + round);
-		me->bad = rp_worker_copy_to(worker, me->chip, address, 0, from, 0, bytes) ||
-			  rp_worker_copy_from(worker, me->chip, address, 0, to, 0, bytes) ||
-			  memcmp(from, to, bytes);
+		me->bad =
+			rp_worker_copy_to(worker, me->chip, address, 0, from, 0, bytes) ||
+			rp_worker_copy_from(worker, me->chip, address, 0, to, 0, bytes) ||
+			memcmp(from, to, bytes);
 	}
 	free(from);
 	free(to);
@@ -477,9 +491,9 @@ static void threads_copy_at_once(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		copiers[i] = (struct copier){ .chip = i % CHIPS, .seed = i };
-		assert_int_equal(pthread_create(&copiers[i].thread, NULL, copy_often,
-						&copiers[i]),
-				 0);
+		assert_int_equal(
+			pthread_create(&copiers[i].thread, NULL, copy_often, &copiers[i]),
+			0);
 	}
 	for (unsigned i = 0; i < 6; i++) {
 		pthread_join(copiers[i].thread, NULL);
@@ -514,7 +528,8 @@ static void closed_workers_refuse_device_calls(void **state)
 	assert_int_equal(rp_worker_device_alloc(worker, 0, 8, &address), 0);
 	assert_int_equal(rp_worker_close(worker, RP_WAIT_FOREVER), 0);
 	assert_int_equal(rp_worker_device_alloc(worker, 0, 8, &address), -ESHUTDOWN);
-	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, host, 0, 8), -ESHUTDOWN);
+	assert_int_equal(rp_worker_copy_to(worker, 0, address, 0, host, 0, 8),
+			 -ESHUTDOWN);
 	assert_int_equal(rp_worker_copy_from(worker, 0, address, 0, host, 0, 8),
 			 -ESHUTDOWN);
 	assert_int_equal(rp_worker_alloc_tensor(worker, 0, RP_INT8, 1, (int64_t[]){ 8 },
@@ -556,8 +571,8 @@ static void inherited_ranges_are_named_and_others_staged(void **state)
 	uint64_t address;
 
 	(void)state;
-	range.base = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-			  0);
+	range.base = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			  -1, 0);
 	fill(range.base, MIB, 3);
 	other = with_ranges(&range, 1, 0);
 	assert_int_equal(rp_worker_device_alloc(other, 0, MIB, &address), 0);
@@ -569,7 +584,8 @@ static void inherited_ranges_are_named_and_others_staged(void **state)
 	assert_int_equal(stats.bytes_staged, MIB);
 	/* In the other direction too, and after the release staged again. */
 	memset(range.base, 0, MIB);
-	assert_int_equal(rp_worker_copy_from(other, 0, address, 0, range.base, 0, MIB), 0);
+	assert_int_equal(rp_worker_copy_from(other, 0, address, 0, range.base, 0, MIB),
+			 0);
 	assert_memory_equal(plain, range.base, MIB);
 	assert_int_equal(rp_worker_release_inherited(other), 0);
 	assert_int_equal(rp_worker_copy_to(other, 0, address, 0, range.base, 0, MIB), 0);
@@ -596,7 +612,8 @@ static void one_storage_has_one_mode(void **state)
 	other = with_ranges(ranges, 2, 0);
 	assert_int_equal(rp_worker_device_alloc(other, 0, 8192, &address), 0);
 	assert_int_equal(rp_worker_copy_to(other, 0, address, 0, at, 0, 8192), 0);
-	assert_int_equal(rp_worker_copy_from(other, 0, address, 0, at, 100, 8192), -EACCES);
+	assert_int_equal(rp_worker_copy_from(other, 0, address, 0, at, 100, 8192),
+			 -EACCES);
 	rp_worker_free(other);
 	ranges[0] = (struct rp_host_range){ NULL, 8, false };
 	with_ranges(ranges, 1, -EINVAL);

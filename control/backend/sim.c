@@ -19,9 +19,9 @@
 #define PREFAULT_BYTES HUGE_BYTES
 
 struct rpi_device {
-	uint8_t *base;	   /* of the mapping */
-	size_t mapped;	   /* its bytes */
-	uint8_t *memory;   /* HUGE_BYTES-aligned, inside the mapping */
+	uint8_t *base;	 /* of the mapping */
+	size_t mapped;	 /* its bytes */
+	uint8_t *memory; /* HUGE_BYTES-aligned, inside the mapping */
 	size_t bytes;
 };
 

@@ -116,8 +116,10 @@ int rpi_child_pin(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
-		return rpi_fail(-errno, "prepare: chip_cpus names CPU %d, which this "
-					"process may not use", cpu);
+		return rpi_fail(-errno,
+				"prepare: chip_cpus names CPU %d, which this "
+				"process may not use",
+				cpu);
 	return 0;
 }
 

@@ -5,8 +5,8 @@
 #define RPI_PROCESS_PROCESS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum rpi_end {
@@ -17,8 +17,8 @@ enum rpi_end {
 };
 
 struct rpi_process {
-	pid_t pid;   /* 0: not forked, or gone */
-	int pidfd;   /* -1 likewise */
+	pid_t pid; /* 0: not forked, or gone */
+	int pidfd; /* -1 likewise */
 	enum rpi_end end;
 	int code;
 };

@@ -33,16 +33,18 @@ static int check_scalar(size_t idx, const struct rp_param *param)
 	case RP_BOOL:
 		break;
 	default:
-		return rpi_fail(-EINVAL,
-				"rp_program_create: scalar '%s' (parameter %zu) has dtype %u, "
-				"expected an integer, RP_BOOL or RP_FLOAT32",
-				param->name, idx, param->dtype);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: scalar '%s' (parameter %zu) has dtype %u, "
+			"expected an integer, RP_BOOL or RP_FLOAT32",
+			param->name, idx, param->dtype);
 	}
 	if (param->rank || param->access)
-		return rpi_fail(-EINVAL,
-				"rp_program_create: scalar '%s' has rank %u and access %u, "
-				"expected 0 and 0",
-				param->name, param->rank, param->access);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: scalar '%s' has rank %u and access %u, "
+			"expected 0 and 0",
+			param->name, param->rank, param->access);
 	return 0;
 }
 
@@ -51,31 +53,35 @@ static int check_tensor(size_t idx, const struct rp_param *param)
 	uint32_t dim;
 
 	if (!rp_dtype_bits((enum rp_dtype)param->dtype))
-		return rpi_fail(-EINVAL,
-				"rp_program_create: tensor '%s' (parameter %zu) has dtype %u, "
-				"expected an enum rp_dtype",
-				param->name, idx, param->dtype);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: tensor '%s' (parameter %zu) has dtype %u, "
+			"expected an enum rp_dtype",
+			param->name, idx, param->dtype);
 	if (param->access < RP_IN || param->access > RP_INOUT)
 		return rpi_fail(-EINVAL,
 				"rp_program_create: tensor '%s' has access %u, expected "
 				"RP_IN, RP_OUT or RP_INOUT",
 				param->name, param->access);
 	if (param->rank < 1 || param->rank > RP_MAX_DIMS)
-		return rpi_fail(-EINVAL,
-				"rp_program_create: tensor '%s' has rank %u, expected 1..%d",
-				param->name, param->rank, RP_MAX_DIMS);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: tensor '%s' has rank %u, expected 1..%d",
+			param->name, param->rank, RP_MAX_DIMS);
 	for (dim = 0; dim < param->rank; dim++) {
 		if (param->shape[dim] <= 0 && param->shape[dim] != RP_DIM_ANY)
-			return rpi_fail(-EINVAL,
-					"rp_program_create: tensor '%s' dim %u is %" PRId64
-					", expected at least 1 or RP_DIM_ANY",
-					param->name, dim, param->shape[dim]);
+			return rpi_fail(
+				-EINVAL,
+				"rp_program_create: tensor '%s' dim %u is %" PRId64
+				", expected at least 1 or RP_DIM_ANY",
+				param->name, dim, param->shape[dim]);
 		if (param->dim_names[dim] && param->shape[dim] != RP_DIM_ANY)
-			return rpi_fail(-EINVAL,
-					"rp_program_create: tensor '%s' dim %u is named '%s' "
-					"and fixed at %" PRId64 ", expected RP_DIM_ANY",
-					param->name, dim, param->dim_names[dim],
-					param->shape[dim]);
+			return rpi_fail(
+				-EINVAL,
+				"rp_program_create: tensor '%s' dim %u is named '%s' "
+				"and fixed at %" PRId64 ", expected RP_DIM_ANY",
+				param->name, dim, param->dim_names[dim],
+				param->shape[dim]);
 	}
 	return 0;
 }
@@ -86,15 +92,17 @@ static int check_param(const struct rp_program_desc *desc, size_t idx)
 	size_t other;
 
 	if (!param->name || !*param->name)
-		return rpi_fail(-EINVAL,
-				"rp_program_create: parameter %zu has no name, expected one",
-				idx);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: parameter %zu has no name, expected one",
+			idx);
 	for (other = 0; other < idx; other++)
 		if (!strcmp(desc->params[other].name, param->name))
-			return rpi_fail(-EINVAL,
-					"rp_program_create: parameters %zu and %zu are both "
-					"named '%s'",
-					other, idx, param->name);
+			return rpi_fail(
+				-EINVAL,
+				"rp_program_create: parameters %zu and %zu are both "
+				"named '%s'",
+				other, idx, param->name);
 	if (param->kind == RP_ARG_TENSOR)
 		return check_tensor(idx, param);
 	if (param->kind == RP_ARG_SCALAR)
@@ -108,7 +116,8 @@ static int check_param(const struct rp_program_desc *desc, size_t idx)
 static int check_counts(const struct rp_program_desc *desc)
 {
 	if (!desc->name || !*desc->name)
-		return rpi_fail(-EINVAL, "rp_program_create: name is empty, expected one");
+		return rpi_fail(-EINVAL,
+				"rp_program_create: name is empty, expected one");
 	if (desc->param_count > RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS)
 		return rpi_fail(-EINVAL,
 				"rp_program_create: param_count %zu, expected at most %u",
@@ -119,18 +128,21 @@ static int check_counts(const struct rp_program_desc *desc)
 				"rp_program_create: entry_count %zu, expected 1..%u",
 				desc->entry_count, UINT16_MAX);
 	if (desc->callback_count > UINT16_MAX)
-		return rpi_fail(-EINVAL,
-				"rp_program_create: callback_count %zu, expected at most %u",
-				desc->callback_count, UINT16_MAX);
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: callback_count %zu, expected at most %u",
+			desc->callback_count, UINT16_MAX);
 	if ((desc->param_count && !desc->params) || !desc->entries ||
 	    (desc->callback_count && !desc->callbacks))
-		return rpi_fail(-EINVAL, "rp_program_create: params, entries or callbacks "
-					 "is NULL with a count above 0");
-	if (desc->callback_workers > desc->callback_count)
 		return rpi_fail(-EINVAL,
-				"rp_program_create: callback_workers %u, expected at most "
-				"callback_count %zu",
-				desc->callback_workers, desc->callback_count);
+				"rp_program_create: params, entries or callbacks "
+				"is NULL with a count above 0");
+	if (desc->callback_workers > desc->callback_count)
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: callback_workers %u, expected at most "
+			"callback_count %zu",
+			desc->callback_workers, desc->callback_count);
 	return 0;
 }
 
@@ -140,16 +152,18 @@ static int check_functions(const struct rp_program_desc *desc)
 
 	for (idx = 0; idx < desc->entry_count; idx++)
 		if (!desc->entries[idx].fn || !desc->entries[idx].name)
-			return rpi_fail(-EINVAL,
-					"rp_program_create: entry %zu ('%s') has no name or "
-					"no function",
-					idx, NAME_OR(desc->entries[idx].name));
+			return rpi_fail(
+				-EINVAL,
+				"rp_program_create: entry %zu ('%s') has no name or "
+				"no function",
+				idx, NAME_OR(desc->entries[idx].name));
 	for (idx = 0; idx < desc->callback_count; idx++)
 		if (!desc->callbacks[idx].fn || !desc->callbacks[idx].name)
-			return rpi_fail(-EINVAL,
-					"rp_program_create: callback %zu ('%s') has no name "
-					"or no function",
-					idx, NAME_OR(desc->callbacks[idx].name));
+			return rpi_fail(
+				-EINVAL,
+				"rp_program_create: callback %zu ('%s') has no name "
+				"or no function",
+				idx, NAME_OR(desc->callbacks[idx].name));
 	return 0;
 }
 
@@ -203,8 +217,9 @@ static void copy_names(struct rp_program *program, bool *failed)
 		param->name = copy_text(param->name, failed);
 		for (dim = 0; dim < RP_MAX_DIMS; dim++)
 			param->dim_names[dim] =
-				dim < param->rank ? copy_text(param->dim_names[dim], failed)
-						  : NULL;
+				dim < param->rank
+					? copy_text(param->dim_names[dim], failed)
+					: NULL;
 		program->tensor_count += param->kind == RP_ARG_TENSOR;
 	}
 	for (idx = 0; idx < program->entry_count; idx++)
@@ -234,10 +249,11 @@ static int number_dims(struct rp_program *program)
 				if (!strcmp(names[name], wanted))
 					break;
 			if (name == RPI_DIM_NAMES_MAX)
-				return rpi_fail(-EINVAL,
-						"rp_program_create: more than %d names of "
-						"dims",
-						RPI_DIM_NAMES_MAX);
+				return rpi_fail(
+					-EINVAL,
+					"rp_program_create: more than %d names of "
+					"dims",
+					RPI_DIM_NAMES_MAX);
 			if (name == program->dim_name_count)
 				names[program->dim_name_count++] = wanted;
 			program->dim_ids[idx][dim] = (int8_t)name;
@@ -270,8 +286,7 @@ static void destroy(struct rp_program *program)
 	free(program);
 }
 
-int rp_program_create(const struct rp_program_desc *desc,
-		      struct rp_program **program_out)
+int rp_program_create(const struct rp_program_desc *desc, struct rp_program **program_out)
 {
 	struct rp_program *program;
 	bool failed = false;
@@ -333,8 +348,8 @@ void rpi_program_hold(struct rp_program *program)
 void rp_program_free(struct rp_program *program)
 {
 	/* Release and acquire: the last holder sees everybody's use as past. */
-	if (program && atomic_fetch_sub_explicit(&program->references, 1,
-						 memory_order_acq_rel) == 1)
+	if (program &&
+	    atomic_fetch_sub_explicit(&program->references, 1, memory_order_acq_rel) == 1)
 		destroy(program);
 }
 

@@ -28,7 +28,8 @@ static int map_slice(int fd, const char *path, uint64_t offset, size_t bytes,
 	if (fstat(fd, &info))
 		return rpi_fail(-errno, "rp_map_file: '%s': %s", path, strerror(errno));
 	if (!S_ISREG(info.st_mode))
-		return rpi_fail(-EINVAL, "rp_map_file: '%s', expected a regular file", path);
+		return rpi_fail(-EINVAL, "rp_map_file: '%s', expected a regular file",
+				path);
 	if (!bytes && offset < (uint64_t)info.st_size)
 		bytes = (size_t)((uint64_t)info.st_size - offset);
 	if (!bytes || offset > (uint64_t)info.st_size ||
@@ -69,7 +70,8 @@ int rp_unmap_file(const struct rp_host_range *range)
 	size_t lead;
 
 	if (!range || !range->base || !range->bytes || !range->read_only)
-		return rpi_fail(-EINVAL, "rp_unmap_file: expected a range of rp_map_file()");
+		return rpi_fail(-EINVAL,
+				"rp_unmap_file: expected a range of rp_map_file()");
 	lead = page_offset((uint64_t)(uintptr_t)range->base);
 	if (munmap((uint8_t *)range->base - lead, lead + range->bytes))
 		return rpi_fail(-errno, "rp_unmap_file: %p: %s", range->base,

@@ -23,10 +23,11 @@ static int take_range(const struct rp_host_range *range, size_t idx,
 	uintptr_t at = (uintptr_t)range->base;
 
 	if (!range->base || !range->bytes || range->bytes > UINTPTR_MAX - at)
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: inherited[%zu] is %p + %zu bytes, expected "
-				"a storage's start and size",
-				idx, range->base, range->bytes);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: inherited[%zu] is %p + %zu bytes, expected "
+			"a storage's start and size",
+			idx, range->base, range->bytes);
 	out->low = at;
 	out->high = at + range->bytes;
 	out->read_only = range->read_only;
@@ -50,10 +51,11 @@ static int merge(struct rpi_inherited *inherited)
 			continue;
 		}
 		if (next->read_only != last->read_only)
-			return rpi_fail(-EINVAL,
-					"rp_worker_prepare: inherited storage at %#" PRIxPTR
-					" is listed writable and read-only, expected one mode",
-					next->low);
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_prepare: inherited storage at %#" PRIxPTR
+				" is listed writable and read-only, expected one mode",
+				next->low);
 		if (next->high > last->high)
 			last->high = next->high;
 	}
@@ -78,7 +80,8 @@ static void confirm(struct rpi_inherited *inherited)
 		uintptr_t low, high;
 		char flags[5];
 
-		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &low, &high, flags) != 3 ||
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &low, &high, flags) !=
+			    3 ||
 		    flags[3] != 's')
 			continue;
 		for (i = 0; i < inherited->count; i++) {
@@ -109,8 +112,8 @@ static void warn_unconfirmed(const struct rpi_inherited *inherited)
 			unsure);
 }
 
-int rpi_inherited_init(struct rpi_inherited *inherited, const struct rp_host_range *ranges,
-		       size_t count)
+int rpi_inherited_init(struct rpi_inherited *inherited,
+		       const struct rp_host_range *ranges, size_t count)
 {
 	size_t i;
 	int err = 0;

@@ -31,8 +31,8 @@ struct rpi_inherited {
  * storage listed both ways; -ENOMEM. Ranges that can't be confirmed as shared cost one
  * warning in the log, all together.
  */
-int rpi_inherited_init(struct rpi_inherited *inherited, const struct rp_host_range *ranges,
-		       size_t count);
+int rpi_inherited_init(struct rpi_inherited *inherited,
+		       const struct rp_host_range *ranges, size_t count);
 void rpi_inherited_fini(struct rpi_inherited *inherited);
 
 /* Whether a copy may name these bytes in place. */

@@ -71,7 +71,8 @@ int rp_worker_device_free(struct rp_worker *worker, uint32_t chip, uint64_t addr
 		rpi_heap_free(&worker->store.heaps[chip], block);
 	else
 		err = rpi_fail(-EINVAL,
-			       "%s: %#" PRIx64 " on chip %u, expected the start of a live "
+			       "%s: %#" PRIx64
+			       " on chip %u, expected the start of a live "
 			       "block of rp_worker_device_alloc()%s",
 			       call, address, chip,
 			       block ? " (it is a tensor: rp_worker_free_tensor())" : "");
@@ -126,7 +127,8 @@ static int check_device_range(struct rp_worker *worker, const char *call, uint32
 	pthread_mutex_unlock(&worker->store.lock);
 	if (holding)
 		return rpi_fail(-EINVAL,
-				"%s: address %#" PRIx64 " lies inside the allocation at %#" PRIx64
+				"%s: address %#" PRIx64
+				" lies inside the allocation at %#" PRIx64
 				", expected its start and an offset of %" PRIu64,
 				call, address, base, address - base);
 	if (!block)
@@ -135,9 +137,10 @@ static int check_device_range(struct rp_worker *worker, const char *call, uint32
 				" on chip %u, expected the start of a live allocation",
 				call, address, chip);
 	if (offset > have || bytes > have - offset)
-		return rpi_fail(-ERANGE,
-				"%s: offset %zu + %zu bytes, the allocation holds %" PRIu64,
-				call, offset, bytes, have);
+		return rpi_fail(
+			-ERANGE,
+			"%s: offset %zu + %zu bytes, the allocation holds %" PRIu64, call,
+			offset, bytes, have);
 	return 0;
 }
 
@@ -279,8 +282,9 @@ int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
 	int err = rpi_device_check(worker, call);
 
 	if (!err && (!chips || !addresses || !count || count > worker->plane.chip_count))
-		err = rpi_fail(-EINVAL, "%s: %zu chips, expected 1..%u, and their addresses",
-			       call, count, worker ? worker->plane.chip_count : 0);
+		err = rpi_fail(-EINVAL,
+			       "%s: %zu chips, expected 1..%u, and their addresses", call,
+			       count, worker ? worker->plane.chip_count : 0);
 	if (!err)
 		err = check_host_range(call, src, 0, bytes);
 	for (i = 0; i < count && !err; i++) {
@@ -335,8 +339,8 @@ static void *copy_shard(void *arg)
 {
 	struct shard_copy *job = arg;
 
-	job->err = copy(job->worker, job->call, job->shard.chip, job->shard.block->address,
-			job->host, job->bytes, job->up);
+	job->err = copy(job->worker, job->call, job->shard.chip,
+			job->shard.block->address, job->host, job->bytes, job->up);
 	if (job->err)
 		rpi_format(job->text, sizeof(job->text), "%s", rp_last_error());
 	return NULL;
@@ -387,12 +391,13 @@ int rpi_device_shards(struct rp_worker *worker, const char *call,
 		return err;
 	count = (size_t)entry->shape[0];
 	for (i = 0; i < count; i++) {
-		copies[i] = (struct shard_copy){ .worker = worker,
-						 .call = call,
-						 .shard = entry->shards[i],
-						 .host = (uint8_t *)host + i * entry->bytes,
-						 .bytes = entry->bytes,
-						 .up = up };
+		copies[i] =
+			(struct shard_copy){ .worker = worker,
+					     .call = call,
+					     .shard = entry->shards[i],
+					     .host = (uint8_t *)host + i * entry->bytes,
+					     .bytes = entry->bytes,
+					     .up = up };
 	}
 	return run_shards(copies, count, entry->bytes);
 }

@@ -225,7 +225,8 @@ static void split(struct rpi_heap *heap, struct rpi_block *block, uint64_t bytes
 int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 		   uint32_t owner, struct rpi_block **block_out)
 {
-	uint64_t rounded = (bytes + RP_DEVICE_ALIGN - 1) & ~(uint64_t)(RP_DEVICE_ALIGN - 1);
+	uint64_t rounded = (bytes + RP_DEVICE_ALIGN - 1) &
+			   ~(uint64_t)(RP_DEVICE_ALIGN - 1);
 	struct rpi_block *block;
 
 	if (!bytes)
@@ -234,12 +235,11 @@ int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 	block = bytes <= heap->bytes && rounded <= heap->bytes ? find_fit(heap, rounded)
 							       : NULL;
 	if (!block)
-		return rpi_fail(-ENOMEM,
-				"%s: %" PRIu64 " bytes of device memory, free are %" PRIu64
-				", the largest block has %" PRIu64
-				" (device_memory_bytes)",
-				call, bytes, heap->bytes - heap->committed,
-				largest_free(heap));
+		return rpi_fail(
+			-ENOMEM,
+			"%s: %" PRIu64 " bytes of device memory, free are %" PRIu64
+			", the largest block has %" PRIu64 " (device_memory_bytes)",
+			call, bytes, heap->bytes - heap->committed, largest_free(heap));
 	unlist_free(heap, block);
 	split(heap, block, rounded);
 	block->owner = owner;

@@ -13,12 +13,12 @@
 
 struct rpi_block {
 	uint64_t address;
-	uint64_t bytes;		/* a multiple of RP_DEVICE_ALIGN */
+	uint64_t bytes;		 /* a multiple of RP_DEVICE_ALIGN */
 	struct rpi_block *below; /* neighbours by address */
 	struct rpi_block *above;
 	struct rpi_block *before; /* in its free list */
 	struct rpi_block *after;  /* or in the hash chain of live blocks */
-	uint32_t owner;		 /* the owner's mark on a live block */
+	uint32_t owner;		  /* the owner's mark on a live block */
 	bool free;
 };
 
@@ -31,8 +31,8 @@ struct rpi_heap {
 	uint64_t committed; /* live blocks */
 	struct rpi_block *bins[RPI_HEAP_BINS];
 	uint64_t occupied[RPI_HEAP_BINS / 64]; /* bit set: the bin has blocks */
-	struct rpi_block **live; /* hash by address */
-	uint32_t live_slots;	 /* power of two */
+	struct rpi_block **live;	       /* hash by address */
+	uint32_t live_slots;		       /* power of two */
 	uint32_t live_count;
 };
 

@@ -15,7 +15,7 @@
 #define GENERATION_MASK ((UINT64_C(1) << GENERATION_BITS) - 1)
 #define STAMP_SHIFT	(INDEX_BITS + GENERATION_BITS)
 
-#define KIND_BITS 2
+#define KIND_BITS	2
 
 int rpi_store_init(struct rpi_store *store, uint64_t worker_id, uint32_t chip_count)
 {
@@ -43,8 +43,8 @@ void rpi_store_fini(struct rpi_store *store)
 	uint32_t segment;
 
 	for (segment = 0; segment < RPI_SEGMENTS; segment++) {
-		struct rpi_entry *entries = atomic_load_explicit(&store->segments[segment],
-								 memory_order_relaxed);
+		struct rpi_entry *entries = atomic_load_explicit(
+			&store->segments[segment], memory_order_relaxed);
 
 		for (i = 0; entries && i < RPI_SEGMENT_ENTRIES; i++)
 			free(entries[i].shards);
@@ -144,9 +144,9 @@ bool rpi_store_freed_before(const struct rpi_entry *entry, const struct rp_tenso
 
 static int fail_stale(const char *call)
 {
-	return rpi_fail(-ESTALE,
-			"%s: a resident tensor that was freed, expected one that is alive",
-			call);
+	return rpi_fail(
+		-ESTALE,
+		"%s: a resident tensor that was freed, expected one that is alive", call);
 }
 
 int rpi_store_find(struct rpi_store *store, const char *call,
@@ -166,10 +166,11 @@ int rpi_store_find(struct rpi_store *store, const char *call,
 				"rp_worker_alloc_tensor() or rp_worker_alloc_stacked()",
 				call, tensor->data);
 	if (name >> STAMP_SHIFT != store->stamp)
-		return rpi_fail(-EXDEV,
-				"%s: a resident tensor of another worker, expected one of "
-				"this worker's",
-				call);
+		return rpi_fail(
+			-EXDEV,
+			"%s: a resident tensor of another worker, expected one of "
+			"this worker's",
+			call);
 	entry = entry_at(store, rpi_store_index(tensor));
 	if (!entry)
 		return fail_stale(call);

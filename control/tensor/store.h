@@ -37,9 +37,9 @@ struct rpi_entry {
 	uint32_t dtype;
 	uint32_t rank;
 	int64_t shape[RP_MAX_DIMS];
-	uint64_t bytes; /* of the tensor, or of one shard */
-	struct rpi_shard one;	   /* a tensor's */
-	struct rpi_shard *shards;  /* a stack's: shape[0] of them */
+	uint64_t bytes;		  /* of the tensor, or of one shard */
+	struct rpi_shard one;	  /* a tensor's */
+	struct rpi_shard *shards; /* a stack's: shape[0] of them */
 	uint32_t next_free;
 };
 

@@ -42,7 +42,8 @@ static int check_init(const char *call, const struct rp_tensor *init,
 		      const struct rp_tensor *want)
 {
 	if (init->resident)
-		return rpi_fail(-EINVAL, "%s: init is resident, expected host memory", call);
+		return rpi_fail(-EINVAL, "%s: init is resident, expected host memory",
+				call);
 	if (!init->data)
 		return rpi_fail(-EINVAL, "%s: init has no data", call);
 	if (!same_shape(init, want))
@@ -51,7 +52,8 @@ static int check_init(const char *call, const struct rp_tensor *init,
 				"expected equal ones",
 				call);
 	if (!rp_tensor_contiguous(init))
-		return rpi_fail(-EINVAL, "%s: init is strided, expected a contiguous tensor",
+		return rpi_fail(-EINVAL,
+				"%s: init is strided, expected a contiguous tensor",
 				call);
 	return 0;
 }
@@ -167,7 +169,8 @@ static int do_free(struct rp_worker *worker, const char *call,
 			       found == RPI_ENTRY_STACK ? "stacked" : "plain resident",
 			       kind == RPI_ENTRY_STACK ? "stacked" : "plain resident");
 	else if (!err && found != RPI_ENTRY_NONE && tensor->data)
-		err = rpi_fail(-EINVAL, "%s: a part of a tensor, expected the whole", call);
+		err = rpi_fail(-EINVAL, "%s: a part of a tensor, expected the whole",
+			       call);
 	if (!err && found == kind) {
 		if (kind == RPI_ENTRY_TENSOR)
 			free_block(store, &entry->one);
@@ -210,7 +213,8 @@ static int check_chips(const struct rp_worker *worker, const char *call,
 					"0..%u",
 					call, i, chip, worker->plane.chip_count - 1);
 		if (seen & UINT64_C(1) << chip)
-			return rpi_fail(-EINVAL, "%s: chip %u is named twice", call, chip);
+			return rpi_fail(-EINVAL, "%s: chip %u is named twice", call,
+					chip);
 		seen |= UINT64_C(1) << chip;
 	}
 	return 0;
@@ -337,10 +341,11 @@ int rp_worker_copy_stacked_from(struct rp_worker *worker, const struct rp_tensor
 	if (err)
 		return err;
 	if (kind != RPI_ENTRY_STACK)
-		return rpi_fail(-EINVAL, "%s: a plain resident tensor, expected a stacked one",
+		return rpi_fail(-EINVAL,
+				"%s: a plain resident tensor, expected a stacked one",
 				call);
-	err = describe(call, (enum rp_dtype)entry->dtype, entry->rank, entry->shape, &whole,
-		       &bytes);
+	err = describe(call, (enum rp_dtype)entry->dtype, entry->rank, entry->shape,
+		       &whole, &bytes);
 	if (!err)
 		err = check_init(call, host, &whole);
 	return err ? err : rpi_device_shards(worker, call, stacked, host->data, false);

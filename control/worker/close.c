@@ -150,10 +150,11 @@ int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns)
 	if (!worker)
 		return rpi_fail(-EINVAL, "rp_worker_close: worker NULL, expected one");
 	if (timeout_ns < RP_WAIT_FOREVER)
-		return rpi_fail(-EINVAL,
-				"rp_worker_close: timeout_ns %lld, expected 0 or more, or "
-				"RP_WAIT_FOREVER",
-				(long long)timeout_ns);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_close: timeout_ns %lld, expected 0 or more, or "
+			"RP_WAIT_FOREVER",
+			(long long)timeout_ns);
 	pthread_mutex_lock(&worker->lock);
 	if (worker->life != RPI_LIFE_OPEN) {
 		while (worker->life != RPI_LIFE_CLOSED)

@@ -40,10 +40,11 @@ int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 
 static int stale(const char *call)
 {
-	return rpi_fail(-ESTALE,
-			"%s: no such handle, expected one from rp_worker_submit() that was "
-			"not released and whose worker was not freed",
-			call);
+	return rpi_fail(
+		-ESTALE,
+		"%s: no such handle, expected one from rp_worker_submit() that was "
+		"not released and whose worker was not freed",
+		call);
 }
 
 int rp_handle_wait(struct rp_handle handle, int64_t timeout_ns)

@@ -28,8 +28,7 @@ static size_t region_bytes(const struct rp_worker *worker)
 	       peers * sizeof(struct rpi_peer) +
 	       (1 + peers) * sizeof(struct rpi_park_block) +
 	       peers * sizeof(struct rpi_command_lane) +
-	       peers * rpi_lane_bytes(options->task_ring_slots,
-				      options->arg_ring_bytes);
+	       peers * rpi_lane_bytes(options->task_ring_slots, options->arg_ring_bytes);
 }
 
 static int create_parks(struct rp_worker *worker, struct rpi_park_block *blocks)
@@ -58,8 +57,7 @@ static int create_parks(struct rp_worker *worker, struct rpi_park_block *blocks)
 		while (peer-- > 0)
 			rpi_park_destroy(&worker->parks[peer]);
 		rpi_park_destroy(&worker->parent_park);
-		rpi_log(RP_LOG_INFO, "prepare: sleeping in futexes: %s",
-			rp_last_error());
+		rpi_log(RP_LOG_INFO, "prepare: sleeping in futexes: %s", rp_last_error());
 		worker->options.sleep_engine = RP_SLEEP_FUTEX;
 		return create_parks(worker, blocks);
 	}
@@ -76,8 +74,7 @@ static int create_lanes(struct rp_worker *worker, uint8_t *at)
 
 	for (peer = 0; peer < plane->peer_count; peer++, at += bytes) {
 		err = rpi_lane_carve(at, &plane->peers[peer], options->task_ring_slots,
-				     options->arg_ring_bytes,
-				     &worker->lane_memory[peer]);
+				     options->arg_ring_bytes, &worker->lane_memory[peer]);
 		if (!err)
 			err = rpi_lane_init(&plane->lanes[peer],
 					    &worker->lane_memory[peer], &plane->rouser,
@@ -105,11 +102,11 @@ static int create_copiers(struct rp_worker *worker)
 	err = rpi_region_create_lazy(&worker->chunks, "rp-staging",
 				     plane->chip_count * bytes, worker->options.pages);
 	for (peer = 0; !err && peer < plane->peer_count; peer++)
-		err = rpi_copier_init(&worker->copiers[peer], plane, peer,
-				      &worker->command_lanes[peer],
-				      peer < plane->chip_count
-					      ? (uint8_t *)worker->chunks.base + peer * bytes
-					      : NULL);
+		err = rpi_copier_init(
+			&worker->copiers[peer], plane, peer, &worker->command_lanes[peer],
+			peer < plane->chip_count
+				? (uint8_t *)worker->chunks.base + peer * bytes
+				: NULL);
 	return err;
 }
 

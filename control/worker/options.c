@@ -13,11 +13,11 @@
 #define DEFAULT_ARG_BYTES	  ((size_t)256 << 10)
 #define DEFAULT_HANDLES		  4096u
 
-#define MAX_TASK_SLOTS (1u << 20)
-#define MAX_ARG_BYTES  ((size_t)1 << 30)
-#define MIN_ARG_BYTES  ((size_t)4 << 10)
-#define MAX_HANDLES    (1u << 20)
-#define MAX_SPIN_US    10000000u
+#define MAX_TASK_SLOTS		  (1u << 20)
+#define MAX_ARG_BYTES		  ((size_t)1 << 30)
+#define MIN_ARG_BYTES		  ((size_t)4 << 10)
+#define MAX_HANDLES		  (1u << 20)
+#define MAX_SPIN_US		  10000000u
 
 void rp_worker_options_init(struct rp_worker_options *options)
 {
@@ -56,10 +56,11 @@ static int check_timeout(double seconds)
 {
 	if (isfinite(seconds) && seconds > 0)
 		return 0;
-	return rpi_fail(-EINVAL,
-			"rp_worker_prepare: startup_timeout_s %g, expected a positive finite "
-			"number of seconds",
-			seconds);
+	return rpi_fail(
+		-EINVAL,
+		"rp_worker_prepare: startup_timeout_s %g, expected a positive finite "
+		"number of seconds",
+		seconds);
 }
 
 static int check(const struct rp_worker_options *options)
@@ -82,32 +83,34 @@ static int check(const struct rp_worker_options *options)
 	if (!err)
 		err = check_enum("spin_us_max", options->spin_us_max, MAX_SPIN_US);
 	if (!err)
-		err = check_range("device_memory_bytes", options->device_memory_bytes, 4096,
-				  (uint64_t)1 << 46);
+		err = check_range("device_memory_bytes", options->device_memory_bytes,
+				  4096, (uint64_t)1 << 46);
 	if (!err)
 		err = check_range("task_ring_slots", options->task_ring_slots, 4,
 				  MAX_TASK_SLOTS);
 	if (!err)
-		err = check_range("arg_ring_bytes", options->arg_ring_bytes, MIN_ARG_BYTES,
-				  MAX_ARG_BYTES);
+		err = check_range("arg_ring_bytes", options->arg_ring_bytes,
+				  MIN_ARG_BYTES, MAX_ARG_BYTES);
 	if (!err)
 		err = check_range("handle_count", options->handle_count, 2, MAX_HANDLES);
 	if (err)
 		return err;
 	if (options->task_ring_slots & (options->task_ring_slots - 1))
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: task_ring_slots %u, expected a power of "
-				"two",
-				options->task_ring_slots);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: task_ring_slots %u, expected a power of "
+			"two",
+			options->task_ring_slots);
 	if (options->spin_us_max && options->spin_us_max < options->spin_us_min)
 		return rpi_fail(-EINVAL,
 				"rp_worker_prepare: spin_us_max %u, expected at least "
 				"spin_us_min %u",
 				options->spin_us_max, options->spin_us_min);
 	if (options->ring_fd < -1)
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: ring_fd %d, expected a descriptor or -1",
-				options->ring_fd);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: ring_fd %d, expected a descriptor or -1",
+			options->ring_fd);
 	return 0;
 }
 
@@ -131,10 +134,11 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 	rp_worker_options_init(out);
 	if (given) {
 		if (given->size != sizeof(*given))
-			return rpi_fail(-EINVAL,
-					"rp_worker_prepare: options size %zu, expected %zu "
-					"(use rp_worker_options_init())",
-					given->size, sizeof(*given));
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_prepare: options size %zu, expected %zu "
+				"(use rp_worker_options_init())",
+				given->size, sizeof(*given));
 		*out = *given;
 	}
 	if (!out->chip_count)

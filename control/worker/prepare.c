@@ -19,16 +19,17 @@
 static int check_agree(const struct rp_program *first, const struct rp_program *other)
 {
 	if (strcmp(first->platform, other->platform))
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: '%s' is built for platform '%s', '%s' for "
-				"'%s', expected one platform",
-				first->name, first->platform, other->name,
-				other->platform);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: '%s' is built for platform '%s', '%s' for "
+			"'%s', expected one platform",
+			first->name, first->platform, other->name, other->platform);
 	if (strcmp(first->runtime, other->runtime))
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: '%s' wants runtime '%s', '%s' wants '%s', "
-				"expected one runtime",
-				first->name, first->runtime, other->name, other->runtime);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: '%s' wants runtime '%s', '%s' wants '%s', "
+			"expected one runtime",
+			first->name, first->runtime, other->name, other->runtime);
 	return 0;
 }
 
@@ -43,18 +44,21 @@ static int check_programs(struct rp_program *const *programs, size_t count,
 		return rpi_fail(-EINVAL, "rp_worker_prepare: no programs, expected at "
 					 "least one");
 	if (count > UINT16_MAX)
-		return rpi_fail(-EINVAL, "rp_worker_prepare: program_count %zu, expected "
-					 "at most %u", count, UINT16_MAX);
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: program_count %zu, expected "
+				"at most %u",
+				count, UINT16_MAX);
 	for (i = 0; i < count; i++) {
 		if (!programs[i])
 			return rpi_fail(-EINVAL, "rp_worker_prepare: program %zu is NULL",
 					i);
 		for (other = 0; other < i; other++)
 			if (programs[other] == programs[i])
-				return rpi_fail(-EINVAL,
-						"rp_worker_prepare: program '%s' is listed "
-						"twice",
-						programs[i]->name);
+				return rpi_fail(
+					-EINVAL,
+					"rp_worker_prepare: program '%s' is listed "
+					"twice",
+					programs[i]->name);
 		err = check_agree(programs[0], programs[i]);
 		if (err)
 			return err;
@@ -76,15 +80,15 @@ static int check_backend(struct rp_worker *worker)
 
 	worker->backend = rpi_backend_find(name);
 	if (!worker->backend)
-		return rpi_fail(-EOPNOTSUPP,
-				"rp_worker_prepare: no backend '%s', this build has 'sim'",
-				name);
+		return rpi_fail(
+			-EOPNOTSUPP,
+			"rp_worker_prepare: no backend '%s', this build has 'sim'", name);
 	if (strcmp(worker->backend->name, platform))
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: program '%s' is built for platform '%s', "
-				"the worker's backend is '%s'",
-				worker->programs[0]->name, platform,
-				worker->backend->name);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_prepare: program '%s' is built for platform '%s', "
+			"the worker's backend is '%s'",
+			worker->programs[0]->name, platform, worker->backend->name);
 	if (worker->options.unified_memory &&
 	    !(worker->backend->capabilities & RPI_CAP_UNIFIED))
 		return rpi_fail(-EOPNOTSUPP,
@@ -140,10 +144,11 @@ static int copy_cpus(struct rp_worker *worker)
 		return 0;
 	for (chip = 0; chip < options->chip_count; chip++)
 		if (options->chip_cpus[chip] < -1 || options->chip_cpus[chip] >= 1024)
-			return rpi_fail(-EINVAL,
-					"rp_worker_prepare: chip_cpus[%u] is %d, expected a "
-					"CPU number or -1",
-					chip, options->chip_cpus[chip]);
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_prepare: chip_cpus[%u] is %d, expected a "
+				"CPU number or -1",
+				chip, options->chip_cpus[chip]);
 	worker->chip_cpus = malloc(options->chip_count * sizeof(*worker->chip_cpus));
 	if (!worker->chip_cpus)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
@@ -197,8 +202,8 @@ static int create_runs(struct rp_worker *worker)
 		if (program->param_count > params)
 			params = program->param_count;
 	}
-	plane->runs = aligned_alloc(RPI_SHARE_ALIGN,
-				    RPI_FRAME_COUNT * sizeof(*plane->runs));
+	plane->runs =
+		aligned_alloc(RPI_SHARE_ALIGN, RPI_FRAME_COUNT * sizeof(*plane->runs));
 	if (!plane->runs)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	memset(plane->runs, 0, RPI_FRAME_COUNT * sizeof(*plane->runs));
@@ -212,8 +217,7 @@ static int create_runs(struct rp_worker *worker)
 		run->args = calloc(params, sizeof(*run->args));
 		run->views = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->views));
 		run->device = calloc(RP_MAX_TASK_TENSORS, sizeof(*run->device));
-		rpi_hazards_init(&run->hazards,
-				 plane->in_place ? 0 : plane->chip_count);
+		rpi_hazards_init(&run->hazards, plane->in_place ? 0 : plane->chip_count);
 		if (!run->grants || !run->args || !run->views || !run->device)
 			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	}
@@ -232,7 +236,8 @@ static int create_finished(struct rp_worker *worker)
 	if (!worker->plane.finished)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory for %u handles",
 				worker->options.handle_count);
-	return rpi_burst_init(worker->plane.finished, bytes, sizeof(uint64_t), capacity, 0);
+	return rpi_burst_init(worker->plane.finished, bytes, sizeof(uint64_t), capacity,
+			      0);
 }
 
 static void set_up_waiting(struct rp_worker *worker)
@@ -346,11 +351,12 @@ static int open_heaps(struct rp_worker *worker)
 		uint64_t bytes = peer->heap_bytes;
 
 		if (bytes > worker->options.device_memory_bytes + ((size_t)2 << 20))
-			return rpi_fail(-EPROTO,
-					"rp_worker_prepare: chip %u says it has %llu bytes of "
-					"memory, it was given %zu",
-					chip, (unsigned long long)bytes,
-					worker->options.device_memory_bytes);
+			return rpi_fail(
+				-EPROTO,
+				"rp_worker_prepare: chip %u says it has %llu bytes of "
+				"memory, it was given %zu",
+				chip, (unsigned long long)bytes,
+				worker->options.device_memory_bytes);
 		err = rpi_store_open_heap(&worker->store, chip, peer->heap_base, bytes);
 	}
 	return err;
@@ -361,8 +367,7 @@ static int start(struct rp_worker *worker)
 	uint32_t peer;
 	int err;
 
-	worker->processes =
-		calloc(worker->plane.peer_count, sizeof(*worker->processes));
+	worker->processes = calloc(worker->plane.peer_count, sizeof(*worker->processes));
 	worker->server = aligned_alloc(_Alignof(struct rp_chip), sizeof(*worker->server));
 	if (!worker->processes || !worker->server)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");

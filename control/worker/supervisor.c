@@ -30,9 +30,11 @@
 #define STACK_BYTES ((size_t)8 << 20)
 
 static const char *const phase_names[] = {
-	[RPI_PHASE_FORKED] = "start",	   [RPI_PHASE_CLEAN] = "touching its memory",
+	[RPI_PHASE_FORKED] = "start",
+	[RPI_PHASE_CLEAN] = "touching its memory",
 	[RPI_PHASE_MEMORY] = "opening its device",
-	[RPI_PHASE_BACKEND] = "becoming ready", [RPI_PHASE_READY] = "service",
+	[RPI_PHASE_BACKEND] = "becoming ready",
+	[RPI_PHASE_READY] = "service",
 	[RPI_PHASE_FAILED] = "failure",
 };
 
@@ -67,8 +69,8 @@ static int fork_all(struct rp_worker *worker, pid_t parent)
 		struct rpi_child_arg arg = { .worker = worker,
 					     .peer_idx = peer,
 					     .parent = parent };
-		int err = rpi_process_fork(&worker->processes[peer], rpi_child_main,
-					   &arg);
+		int err =
+			rpi_process_fork(&worker->processes[peer], rpi_child_main, &arg);
 
 		if (err)
 			return err;
@@ -136,11 +138,12 @@ static int fail_late(struct rp_worker *worker)
 		if (peer_phase(worker, peer) != RPI_PHASE_READY)
 			break;
 	rpi_peer_name(worker, peer, name, sizeof(name));
-	return rpi_fail(-ETIMEDOUT,
-			"rp_worker_prepare: %s is not ready after startup_timeout_s %g, it "
-			"is in phase '%s'",
-			name, worker->options.startup_timeout_s,
-			phase_names[peer_phase(worker, peer)]);
+	return rpi_fail(
+		-ETIMEDOUT,
+		"rp_worker_prepare: %s is not ready after startup_timeout_s %g, it "
+		"is in phase '%s'",
+		name, worker->options.startup_timeout_s,
+		phase_names[peer_phase(worker, peer)]);
 }
 
 /* Until every process is ready: 0, or why that will not be. */
@@ -250,12 +253,11 @@ static bool watch(struct rp_worker *worker)
 
 	/* After a fall there is nobody left to watch: poll skips negative numbers. */
 	for (peer = 0; peer < count; peer++)
-		fds[peer] = (struct pollfd){
-			.fd = fallen ? -1 : worker->processes[peer].pidfd,
-			.events = POLLIN
-		};
-	fds[count] = (struct pollfd){ .fd = worker->supervisor.order_fd,
-				      .events = POLLIN };
+		fds[peer] = (struct pollfd){ .fd = fallen ? -1
+							  : worker->processes[peer].pidfd,
+					     .events = POLLIN };
+	fds[count] =
+		(struct pollfd){ .fd = worker->supervisor.order_fd, .events = POLLIN };
 	if (poll(fds, count + 1, -1) < 0)
 		return false;
 	for (peer = 0; peer < count; peer++) {

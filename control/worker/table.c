@@ -56,9 +56,9 @@ struct rp_worker *rpi_table_find(uint64_t id)
 	if (idx >= TABLE_SLOTS)
 		return NULL;
 	worker = atomic_load_explicit(&table[idx].worker, memory_order_acquire);
-	if (!worker || atomic_load_explicit(&table[idx].generation,
-					    memory_order_relaxed) !=
-			       (uint32_t)(id >> GENERATION_SHIFT))
+	if (!worker ||
+	    atomic_load_explicit(&table[idx].generation, memory_order_relaxed) !=
+		    (uint32_t)(id >> GENERATION_SHIFT))
 		return NULL;
 	return worker;
 }

@@ -40,8 +40,8 @@ struct rpi_supervisor {
 	_Atomic uint32_t order;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool ready;  /* under lock: start-up has been decided */
-	int status;  /* how: 0, or what prepare fails with */
+	bool ready; /* under lock: start-up has been decided */
+	int status; /* how: 0, or what prepare fails with */
 	char text[RPI_ERROR_BYTES];
 };
 
@@ -65,9 +65,9 @@ struct rp_worker {
 	/* Device memory, and the way to it. */
 	struct rpi_store store;
 	bool has_store;
-	struct rpi_region chunks;	 /* staging; RPI_STAGING_CHUNKS per chip */
+	struct rpi_region chunks;		/* staging; RPI_STAGING_CHUNKS per chip */
 	struct rpi_command_lane *command_lanes; /* shared, [peer_count] */
-	struct rpi_copier *copiers;	 /* [peer_count] */
+	struct rpi_copier *copiers;		/* [peer_count] */
 	struct rpi_frame *frames;
 	struct rpi_lane_memory *lane_memory; /* [peer_count] */
 	struct rpi_park *parks;		     /* [peer_count] */

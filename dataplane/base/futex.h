@@ -15,7 +15,10 @@
 #include "base/cpu.h"
 
 /* Within one process, or between processes that share the memory. */
-enum rpi_futex_scope { RPI_FUTEX_PRIVATE = FUTEX_PRIVATE_FLAG, RPI_FUTEX_SHARED = 0 };
+enum rpi_futex_scope {
+	RPI_FUTEX_PRIVATE = FUTEX_PRIVATE_FLAG,
+	RPI_FUTEX_SHARED = 0
+};
 
 /* Sleep while *word is `value`, at most until deadline_ns (CLOCK_MONOTONIC,
  * UINT64_MAX: none). May return for no reason: every caller looks again. */
@@ -26,8 +29,7 @@ static inline void rpi_futex_wait(_Atomic uint32_t *word, uint32_t value,
 				  .tv_nsec = (long)(deadline_ns % 1000000000u) };
 
 	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | (int)scope, value,
-		deadline_ns == UINT64_MAX ? NULL : &until, NULL,
-		FUTEX_BITSET_MATCH_ANY);
+		deadline_ns == UINT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 static inline void rpi_futex_wake_all(_Atomic uint32_t *word, enum rpi_futex_scope scope)

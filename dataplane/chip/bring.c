@@ -167,10 +167,11 @@ static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire
 		return 0;
 	}
 	if (at > chip->argument_bytes || wire->bytes > chip->argument_bytes - at)
-		return rp_chip_fail(chip, -ENOMEM,
-				    "the arguments need more than the %zu bytes of device "
-				    "memory (device_memory_bytes)",
-				    chip->argument_bytes);
+		return rp_chip_fail(
+			chip, -ENOMEM,
+			"the arguments need more than the %zu bytes of device "
+			"memory (device_memory_bytes)",
+			chip->argument_bytes);
 	placed->wire = wire;
 	placed->strides = strides;
 	placed->at = chip->argument_base + at;
@@ -261,9 +262,9 @@ int rpi_server_bring_out(struct rp_chip *chip)
 			continue;
 		err = placed->strides
 			      ? each_placed_run(chip, placed, run_out)
-			      : chip->backend->copy_out(
-					chip->device, (void *)(uintptr_t)wire->address,
-					placed->at, wire->bytes);
+			      : chip->backend->copy_out(chip->device,
+							(void *)(uintptr_t)wire->address,
+							placed->at, wire->bytes);
 		if (err)
 			return err;
 		rpi_count(&counts->copies_out, 1);

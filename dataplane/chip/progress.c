@@ -39,8 +39,8 @@ static void look_at_notice(struct rp_chip *chip, uint32_t idx, bool always)
 		return;
 	if (rpi_frame_all_done(frame, chip->peers)) {
 		/* The run may be another by now: then there is nothing to take. */
-		announce(chip, rpi_frame_take_notice(frame,
-						     notice >> RPI_NOTICE_RUN_SHIFT));
+		announce(chip,
+			 rpi_frame_take_notice(frame, notice >> RPI_NOTICE_RUN_SHIFT));
 		return;
 	}
 	if (!always)
@@ -97,9 +97,9 @@ void rpi_server_loaded(struct rp_chip *chip, uint64_t seq)
 	/* E3: the inputs were read before. */
 	atomic_store_explicit(&chip->self->loaded_seq, seq, memory_order_release);
 	rpi_barrier_light(chip->rouser.asym); /* E4: a peer may sleep on this word */
-	if (rpi_unlikely(atomic_load_explicit(&chip->self->attention,
-					      memory_order_relaxed) &
-			 RPI_ATTENTION_DEPS))
+	if (rpi_unlikely(
+		    atomic_load_explicit(&chip->self->attention, memory_order_relaxed) &
+		    RPI_ATTENTION_DEPS))
 		tell_peers(chip);
 }
 

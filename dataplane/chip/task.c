@@ -104,8 +104,9 @@ static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 	return status;
 }
 
-static __attribute__((cold, noinline)) void
-report(struct rp_chip *chip, const struct rpi_task_body *task, int status)
+static __attribute__((cold, noinline)) void report(struct rp_chip *chip,
+						   const struct rpi_task_body *task,
+						   int status)
 {
 	const struct rp_program *program = chip->programs[task->program];
 	bool callback = task->op == RPI_OP_CALLBACK;

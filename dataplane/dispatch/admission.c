@@ -21,7 +21,11 @@
 /* More threads than this at once poll for a place in the queue. */
 #define QUEUE_TICKETS 1024
 
-enum { TICKET_WAITS = 0, TICKET_SLEEPS = 1, TICKET_GRANTED = 2 };
+enum {
+	TICKET_WAITS = 0,
+	TICKET_SLEEPS = 1,
+	TICKET_GRANTED = 2
+};
 
 struct ticket {
 	_Atomic uint32_t state;
@@ -32,9 +36,9 @@ int rpi_admission_init(struct rpi_admission *admission)
 	size_t bytes = rpi_burst_bytes(sizeof(struct ticket *), QUEUE_TICKETS);
 
 	atomic_init(&admission->taken, 0);
-	admission->queue = aligned_alloc(
-		RPI_SHARE_ALIGN,
-		(bytes + RPI_SHARE_ALIGN - 1) & ~(size_t)(RPI_SHARE_ALIGN - 1));
+	admission->queue =
+		aligned_alloc(RPI_SHARE_ALIGN, (bytes + RPI_SHARE_ALIGN - 1) &
+						       ~(size_t)(RPI_SHARE_ALIGN - 1));
 	if (!admission->queue)
 		return rpi_fail(-ENOMEM, "prepare: no memory for the submit queue");
 	return rpi_burst_init(admission->queue, bytes, sizeof(struct ticket *),
@@ -100,7 +104,7 @@ void rpi_admission_enter(struct rpi_admission *admission)
 		return;
 	atomic_init(&ticket.state, TICKET_WAITS);
 	while (!rpi_burst_push(admission->queue, &self, 1))
-		sched_yield(); /* more than QUEUE_TICKETS threads */
+		sched_yield();			   /* more than QUEUE_TICKETS threads */
 	atomic_thread_fence(memory_order_seq_cst); /* A2 */
 	/* The place was free after all. Its owner for a moment, this thread grants the
 	 * oldest ticket, which may be its own. */
@@ -114,8 +118,9 @@ void rpi_admission_leave(struct rpi_admission *admission)
 	for (;;) {
 		if (!rpi_burst_empty(admission->queue) && hand_on(admission))
 			return;
-		atomic_store_explicit(&admission->taken, 0, memory_order_release); /* A1 */
-		atomic_thread_fence(memory_order_seq_cst);			    /* A2 */
+		atomic_store_explicit(&admission->taken, 0,
+				      memory_order_release); /* A1 */
+		atomic_thread_fence(memory_order_seq_cst);   /* A2 */
 		if (rpi_burst_empty(admission->queue) || !try_take(admission))
 			return;
 	}

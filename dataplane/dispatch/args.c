@@ -19,7 +19,8 @@ static int check_count(const struct rp_program *program, size_t nargs)
 	for (i = 0; i < program->param_count && at + 1 < sizeof(names); i++)
 		at += rpi_format(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
 				 program->params[i].name);
-	return rpi_fail(-EINVAL, "rp_worker_submit: nargs %zu, program '%s' expects %u (%s)",
+	return rpi_fail(-EINVAL,
+			"rp_worker_submit: nargs %zu, program '%s' expects %u (%s)",
 			nargs, program->name, program->param_count, names);
 }
 
@@ -67,7 +68,8 @@ static int check_dims(const struct rp_program *program, uint32_t idx,
 		else if (dims[name] != tensor->shape[dim])
 			return rpi_fail(-EINVAL,
 					"rp_worker_submit: '%s' dim %u ('%s') is %" PRId64
-					", expected %" PRId64 " as in this call's earlier "
+					", expected %" PRId64
+					" as in this call's earlier "
 					"arguments",
 					param->name, dim, param->dim_names[dim],
 					tensor->shape[dim], dims[name]);
@@ -93,16 +95,18 @@ static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 
 	if (!plane->visible(context, tensor->data, bytes)) {
 		if (plane->is_device(context, (uint64_t)(uintptr_t)tensor->data))
-			return rpi_fail(-EINVAL,
-					"rp_worker_submit: '%s' wraps the raw device address "
-					"%p, expected a tensor from "
-					"rp_worker_alloc_tensor()",
-					param->name, tensor->data);
-		return rpi_fail(-EFAULT,
-				"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
-				"the chips see, expected memory from rp_shared_alloc(), or "
-				"a resident tensor",
-				param->name, tensor->data, bytes);
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_submit: '%s' wraps the raw device address "
+				"%p, expected a tensor from "
+				"rp_worker_alloc_tensor()",
+				param->name, tensor->data);
+		return rpi_fail(
+			-EFAULT,
+			"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
+			"the chips see, expected memory from rp_shared_alloc(), or "
+			"a resident tensor",
+			param->name, tensor->data, bytes);
 	}
 	if (!(param->access & RP_OUT))
 		return 0;
@@ -130,7 +134,8 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 	if (tensor->rank != param->rank)
 		return fail_shape(param, tensor);
 	if (tensor->dtype != param->dtype)
-		return rpi_fail(-EINVAL, "rp_worker_submit: '%s' has dtype %s, expected %s",
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: '%s' has dtype %s, expected %s",
 				param->name, rp_dtype_name((enum rp_dtype)tensor->dtype),
 				rp_dtype_name((enum rp_dtype)param->dtype));
 	err = rpi_view_from_tensor("rp_worker_submit", tensor, &view);
@@ -140,8 +145,10 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 	if (err)
 		return err;
 	if (!rpi_tensor_row_major(tensor))
-		return rpi_fail(-EINVAL, "rp_worker_submit: '%s' is strided, expected a "
-					 "contiguous tensor", param->name);
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: '%s' is strided, expected a "
+				"contiguous tensor",
+				param->name);
 	/* Contiguous: what it spans is what it holds. */
 	bytes = (size_t)view.span_bytes;
 	err = tensor->resident ? check_resident(plane, tensor)
@@ -171,7 +178,8 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
 	if (err)
 		return err;
 	if (nargs && !args)
-		return rpi_fail(-EINVAL, "rp_worker_submit: args NULL, expected %zu arguments",
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: args NULL, expected %zu arguments",
 				nargs);
 	memset(dims, 0, program->dim_name_count * sizeof(dims[0]));
 	run->grant_count = 0;
@@ -179,10 +187,11 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
 		const struct rp_param *param = &program->params[idx];
 
 		if (args[idx].kind != param->kind)
-			return rpi_fail(-EINVAL,
-					"rp_worker_submit: '%s' is of kind %u, expected a %s",
-					param->name, args[idx].kind,
-					param->kind == RP_ARG_TENSOR ? "tensor" : "scalar");
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_submit: '%s' is of kind %u, expected a %s",
+				param->name, args[idx].kind,
+				param->kind == RP_ARG_TENSOR ? "tensor" : "scalar");
 		if (param->kind == RP_ARG_TENSOR) {
 			err = bind_tensor(run, idx, &args[idx].u.tensor, dims);
 			if (err)

@@ -26,10 +26,11 @@ static int check_counts(const char *call, const struct rp_arg *args, uint32_t ar
 				arg_count, RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS);
 	for (i = 0; i < arg_count; i++) {
 		if (args[i].kind != RP_ARG_TENSOR && args[i].kind != RP_ARG_SCALAR)
-			return rpi_fail(-EINVAL,
-					"%s: argument %u is of kind %u, expected a tensor or "
-					"a scalar",
-					call, i, args[i].kind);
+			return rpi_fail(
+				-EINVAL,
+				"%s: argument %u is of kind %u, expected a tensor or "
+				"a scalar",
+				call, i, args[i].kind);
 		tensors += args[i].kind == RP_ARG_TENSOR;
 	}
 	if (tensors > RP_MAX_TASK_TENSORS)
@@ -54,10 +55,11 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 	uint32_t i;
 
 	if (access < RP_IN || access > RP_INOUT)
-		return rpi_fail(-EINVAL,
-				"%s: argument %u has access %u, expected RP_IN, RP_OUT or "
-				"RP_INOUT",
-				call, arg, access);
+		return rpi_fail(
+			-EINVAL,
+			"%s: argument %u has access %u, expected RP_IN, RP_OUT or "
+			"RP_INOUT",
+			call, arg, access);
 	for (i = 0; i < run->grant_count; i++) {
 		const struct rpi_grant *grant = &run->grants[i];
 		bool whole = low >= grant->low && high <= grant->high;
@@ -74,10 +76,11 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 	}
 	/* Memory that was passed twice may be written through the one that says so. */
 	if (denied && !granted)
-		return rpi_fail(-EACCES,
-				"%s: argument %u is written, its memory belongs to '%s', which "
-				"the program only reads",
-				call, arg, run->program->params[denied->param].name);
+		return rpi_fail(
+			-EACCES,
+			"%s: argument %u is written, its memory belongs to '%s', which "
+			"the program only reads",
+			call, arg, run->program->params[denied->param].name);
 	if (inside || resident)
 		return 0;
 	if (!plane->visible(plane->memory_context, (void *)low, high - low))
@@ -112,9 +115,10 @@ static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
 				"shard of it (rp_tensor_index())",
 				call, arg);
 	if (where.chip != peer)
-		return rpi_fail(-EINVAL,
-				"%s: argument %u lies on chip %u, the task goes to chip %u",
-				call, arg, where.chip, peer);
+		return rpi_fail(
+			-EINVAL,
+			"%s: argument %u lies on chip %u, the task goes to chip %u", call,
+			arg, where.chip, peer);
 	*device_out = where.address;
 	return 0;
 }
@@ -153,11 +157,12 @@ static int check_written_apart(struct rp_run *run, const char *call,
 		if (args[i].access & RP_OUT) {
 			for (other = 0; other < written; other++)
 				if (same_memory(args, run, run->written[other], i, view))
-					return rpi_fail(-EINVAL,
-							"%s: argument %u writes bytes that "
-							"another argument of the task "
-							"writes",
-							call, i);
+					return rpi_fail(
+						-EINVAL,
+						"%s: argument %u writes bytes that "
+						"another argument of the task "
+						"writes",
+						call, i);
 			run->written[written++] = (uint16_t)i;
 		}
 		view++;
@@ -321,8 +326,8 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	/* Before its accesses are noted: a task that is refused leaves no trace. */
 	if (!err && bytes > lane->at.arg_bytes)
 		err = rpi_fail(-ENOSPC,
-			       "%s: the arguments take %zu bytes, arg_ring_bytes is %zu", call,
-			       bytes, lane->at.arg_bytes);
+			       "%s: the arguments take %zu bytes, arg_ring_bytes is %zu",
+			       call, bytes, lane->at.arg_bytes);
 	if (err)
 		return err;
 	err = find_deps(run, args, arg_count, peer, lane->next_seq);
@@ -341,8 +346,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		rpi_follow_list(&run->follow, deps);
 		if (body.dep_count > RPI_INLINE_DEPS)
 			spilled = body.dep_count - RPI_INLINE_DEPS;
-		memcpy(body.deps, deps,
-		       (body.dep_count - spilled) * sizeof(deps[0]));
+		memcpy(body.deps, deps, (body.dep_count - spilled) * sizeof(deps[0]));
 		bytes += spilled * sizeof(deps[0]);
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
@@ -353,7 +357,8 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	if (bytes) {
 		uint8_t *at = rpi_lane_args(lane, bytes, &body.args_at);
 
-		body.arg_lines = (uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
+		body.arg_lines =
+			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args, arg_count);
 	}
@@ -363,9 +368,10 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 				      UINT64_C(1) << peer,
 			      memory_order_relaxed);
 	if (rpi_unlikely(!rpi_lane_send(lane, &body)))
-		return break_run(run, rpi_fail(-EPROTO,
-					       "%s: the task ring of worker process %u is "
-					       "full with tasks that were never sent",
-					       call, peer));
+		return break_run(run,
+				 rpi_fail(-EPROTO,
+					  "%s: the task ring of worker process %u is "
+					  "full with tasks that were never sent",
+					  call, peer));
 	return 0;
 }

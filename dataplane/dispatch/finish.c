@@ -60,10 +60,11 @@ static int check_peers(const struct rp_run *run)
 
 		left &= left - 1;
 		if (done > published)
-			return rpi_fail(-EPROTO,
-					"run: worker process %u says it ended task %" PRIu64
-					", %" PRIu64 " were sent",
-					peer, done, published);
+			return rpi_fail(
+				-EPROTO,
+				"run: worker process %u says it ended task %" PRIu64
+				", %" PRIu64 " were sent",
+				peer, done, published);
 	}
 	return 0;
 }
@@ -73,14 +74,13 @@ static void collect(struct rp_run *run, int status, const char *text)
 {
 	struct rpi_plane *plane = run->plane;
 	uint64_t seq = run->seq;
-	uint64_t announce = atomic_load_explicit(&plane->notice_targets,
-						 memory_order_relaxed);
+	uint64_t announce =
+		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 	uint64_t targets;
 
 	if (rpi_unlikely(status))
 		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
-	if (rpi_unlikely(announce) &&
-	    plane->handles.slots[run->handle_idx].handed_out) {
+	if (rpi_unlikely(announce) && plane->handles.slots[run->handle_idx].handed_out) {
 		uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
 
 		rpi_handles_finish(&plane->handles, run->handle_idx, status, text);

@@ -8,8 +8,7 @@
 bool rpi_frame_fail(struct rpi_frame *frame, uint64_t run_seq, int status, int peer,
 		    const char *text)
 {
-	uint64_t seen =
-		atomic_load_explicit(&frame->cancelled_run, memory_order_relaxed);
+	uint64_t seen = atomic_load_explicit(&frame->cancelled_run, memory_order_relaxed);
 
 	do {
 		if (seen == run_seq)

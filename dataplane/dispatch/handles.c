@@ -31,9 +31,9 @@ int rpi_handles_init(struct rpi_handles *handles, uint32_t count)
 	handles->count = count;
 	handles->slots = aligned_alloc(RPI_CACHE_LINE, count * sizeof(*handles->slots));
 	handles->texts = calloc(count, sizeof(*handles->texts));
-	handles->free = aligned_alloc(RPI_SHARE_ALIGN,
-				      (ring_bytes + RPI_SHARE_ALIGN - 1) &
-					      ~(size_t)(RPI_SHARE_ALIGN - 1));
+	handles->free =
+		aligned_alloc(RPI_SHARE_ALIGN, (ring_bytes + RPI_SHARE_ALIGN - 1) &
+						       ~(size_t)(RPI_SHARE_ALIGN - 1));
 	if (!handles->slots || !handles->texts || !handles->free) {
 		rpi_handles_fini(handles);
 		return rpi_fail(-ENOMEM, "prepare: no memory for %u handles", count);
@@ -58,8 +58,8 @@ void rpi_handles_fini(struct rpi_handles *handles)
 
 uint64_t rpi_handles_word(const struct rpi_handles *handles, uint32_t idx)
 {
-	uint64_t word = atomic_load_explicit(&handles->slots[idx].word,
-					     memory_order_relaxed);
+	uint64_t word =
+		atomic_load_explicit(&handles->slots[idx].word, memory_order_relaxed);
 
 	return (uint64_t)generation_of(word) << GENERATION_SHIFT | idx;
 }
@@ -94,10 +94,11 @@ int rpi_handles_take(struct rpi_handles *handles, bool user, uint32_t *idx_out,
 	uint32_t idx;
 
 	if (!find_free(handles, &idx))
-		return rpi_fail(-ENOSPC,
-				"rp_worker_submit: all %u handles are taken, expected some "
-				"to be given back by rp_handle_release() (handle_count)",
-				handles->count);
+		return rpi_fail(
+			-ENOSPC,
+			"rp_worker_submit: all %u handles are taken, expected some "
+			"to be given back by rp_handle_release() (handle_count)",
+			handles->count);
 	slot = &handles->slots[idx];
 	/* Relaxed: the free list handed it to this thread alone. */
 	word = atomic_load_explicit(&slot->word, memory_order_relaxed);
@@ -150,9 +151,8 @@ static void let_go(struct rpi_handles *handles, uint32_t idx, uint64_t bits, uin
 	do {
 		next = word_after(old, bits, set, &last);
 		/* Release: what was written to the slot goes with it. */
-	} while (!atomic_compare_exchange_weak_explicit(&slot->word, &old, next,
-							memory_order_acq_rel,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&slot->word, &old, next, memory_order_acq_rel, memory_order_relaxed));
 	if (last)
 		give_back(handles, idx);
 }
@@ -183,9 +183,9 @@ int rpi_handles_settle(struct rpi_handles *handles, uint32_t idx)
 
 	if (rpi_unlikely(status))
 		rpi_error_set(handles->texts[idx]);
-	atomic_store_explicit(&slot->word,
-			      word_after(word, RPI_HANDLE_RUN | RPI_HANDLE_DONE, 0, &last),
-			      memory_order_relaxed);
+	atomic_store_explicit(
+		&slot->word, word_after(word, RPI_HANDLE_RUN | RPI_HANDLE_DONE, 0, &last),
+		memory_order_relaxed);
 	give_back(handles, idx);
 	return status;
 }
@@ -211,9 +211,8 @@ int rpi_handles_release(struct rpi_handles *handles, uint64_t run)
 		if (generation_of(old) != generation_of(run) || !(old & RPI_HANDLE_USER))
 			return -ESTALE;
 		next = word_after(old, RPI_HANDLE_USER, 0, &last);
-	} while (!atomic_compare_exchange_weak_explicit(&slot->word, &old, next,
-							memory_order_acq_rel,
-							memory_order_acquire));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&slot->word, &old, next, memory_order_acq_rel, memory_order_acquire));
 	if (last)
 		give_back(handles, idx);
 	return 0;
@@ -225,8 +224,9 @@ static uint64_t own_word(const struct rpi_handle_slot *slot, uint64_t run)
 {
 	uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
 
-	return generation_of(word) == generation_of(run) && (word & RPI_HANDLE_USER) ? word
-										     : 0;
+	return generation_of(word) == generation_of(run) && (word & RPI_HANDLE_USER)
+		       ? word
+		       : 0;
 }
 
 int rpi_handles_outcome(struct rpi_handles *handles, uint64_t run, int *status_out)

@@ -20,9 +20,9 @@ struct rpi_burst;
 struct rpi_handle_slot {
 	/* generation << 32 | RPI_HANDLE_* bits; see handles.c. */
 	_Alignas(RPI_CACHE_LINE) _Atomic uint64_t word;
-	int32_t status;		/* valid once RPI_HANDLE_DONE is set */
-	uint32_t run_idx;	/* the frame that carries it while it runs */
-	_Atomic uint32_t waited;/* somebody has heard the outcome */
+	int32_t status;		 /* valid once RPI_HANDLE_DONE is set */
+	uint32_t run_idx;	 /* the frame that carries it while it runs */
+	_Atomic uint32_t waited; /* somebody has heard the outcome */
 	uint64_t run_seq;
 	bool handed_out; /* a handle names it, or did */
 };

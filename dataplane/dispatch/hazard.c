@@ -92,8 +92,8 @@ static void follow_access(const struct rpi_hazards *hazards, const struct rpi_ac
 
 /* Whether the new access makes the old one's entry needless. A write comes after
  * everything it covers; a read replaces an earlier read of the same process. */
-static bool replaces(const struct rpi_access *old, const struct rpi_view *view, bool write,
-		     uint32_t peer)
+static bool replaces(const struct rpi_access *old, const struct rpi_view *view,
+		     bool write, uint32_t peer)
 {
 	if (!write && (old->write || old->peer != peer))
 		return false;

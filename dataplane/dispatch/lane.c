@@ -23,8 +23,9 @@ static uint32_t burst_capacity(uint32_t capacity)
 size_t rpi_lane_bytes(uint32_t capacity, size_t arg_bytes)
 {
 	return RPI_LANE_SLOTS * sizeof(struct rpi_slot) +
-	       round_up(rpi_burst_bytes(sizeof(struct rpi_task), burst_capacity(capacity)),
-			RPI_SHARE_ALIGN) +
+	       round_up(
+		       rpi_burst_bytes(sizeof(struct rpi_task), burst_capacity(capacity)),
+		       RPI_SHARE_ALIGN) +
 	       round_up(arg_bytes, RPI_SHARE_ALIGN);
 }
 
@@ -115,9 +116,9 @@ static bool fits(const struct rpi_lane *lane, size_t arg_bytes)
 {
 	if (lane->next_seq - lane->done_cache > lane->at.capacity)
 		return false;
-	return !arg_bytes || lane->arg_head - lane->arg_tail +
-					     arg_charge(lane, arg_bytes) <=
-				     lane->at.arg_bytes;
+	return !arg_bytes ||
+	       lane->arg_head - lane->arg_tail + arg_charge(lane, arg_bytes) <=
+		       lane->at.arg_bytes;
 }
 
 bool rpi_lane_has_room(struct rpi_lane *lane, size_t arg_bytes)
@@ -180,8 +181,8 @@ static bool send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body
 	/* Never refused: the caller saw room for one, and the ring holds two groups
 	 * more than the lane does (the one open here, one not given back there). */
 	if (!lane->group_reserved)
-		lane->group_reserved = rpi_burst_reserve(lane->at.burst, RPI_LANE_GROUP,
-							 &lane->group);
+		lane->group_reserved =
+			rpi_burst_reserve(lane->at.burst, RPI_LANE_GROUP, &lane->group);
 	if (rpi_unlikely(!lane->group_reserved))
 		return false; /* the consumer's index is the consumer's word */
 	idx = lane->group_filled++;

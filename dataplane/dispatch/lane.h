@@ -42,15 +42,15 @@ struct rpi_lane_memory {
 /* The parent's half. */
 struct rpi_lane {
 	struct rpi_lane_memory at;
-	uint64_t next_seq;   /* of the next task */
-	uint64_t lone_count; /* tasks that went by slot */
+	uint64_t next_seq;		   /* of the next task */
+	uint64_t lone_count;		   /* tasks that went by slot */
 	uint64_t lone_seq[RPI_LANE_SLOTS]; /* last task of each slot */
-	uint64_t done_cache; /* done_seq as last seen here */
-	uint64_t arg_head;   /* bytes ever handed out, padding included */
-	uint64_t arg_tail;   /* bytes known to be free again */
-	uint64_t arg_seq;    /* tasks whose bytes arg_tail accounts for */
-	uint64_t *arg_end;   /* [capacity]: arg_head after each task */
-	struct rpi_burst_span group; /* reserved in the burst ring */
+	uint64_t done_cache;		   /* done_seq as last seen here */
+	uint64_t arg_head;		   /* bytes ever handed out, padding included */
+	uint64_t arg_tail;		   /* bytes known to be free again */
+	uint64_t arg_seq;		   /* tasks whose bytes arg_tail accounts for */
+	uint64_t *arg_end;		   /* [capacity]: arg_head after each task */
+	struct rpi_burst_span group;	   /* reserved in the burst ring */
 	uint32_t group_reserved;
 	uint32_t group_filled;
 	bool lone_next; /* the next task is the first of its run here */

@@ -66,7 +66,7 @@ struct rp_run {
 	struct rpi_view *views;	  /* [RP_MAX_TASK_TENSORS], likewise */
 	uint64_t *device;	  /* likewise: a resident view's device address */
 	uint16_t written[RP_MAX_TASK_TENSORS]; /* which of them it writes */
-	struct rp_arg *args;	  /* [largest parameter count]: this call's own copy */
+	struct rp_arg *args; /* [largest parameter count]: this call's own copy */
 	char fail_text[RPI_ERROR_BYTES];
 };
 
@@ -77,7 +77,7 @@ struct rpi_gate {
 	_Atomic uint32_t followers;			   /* asleep, or about to be */
 	_Atomic uint32_t epoch;				   /* futex */
 	struct rpi_spin spin;				   /* the leader's */
-	_Atomic uint64_t budget_ns;			   /* its budget, for the others */
+	_Atomic uint64_t budget_ns; /* its budget, for the others */
 	_Atomic uint64_t sleeps;
 	bool patient; /* spins a little before it asks for the lead */
 };
@@ -94,7 +94,7 @@ struct rpi_plane {
 	uint32_t peer_count; /* chips, then callback workers */
 	uint32_t program_count;
 	struct rp_program *const *programs;
-	bool in_place;	     /* unified memory */
+	bool in_place; /* unified memory */
 	bool asym;
 	struct rpi_lane *lanes; /* [peer_count] */
 	struct rpi_peer *peers; /* shared */
@@ -115,8 +115,8 @@ struct rpi_plane {
 	bool (*is_device)(void *context, uint64_t address);
 	void *memory_context;
 
-	_Atomic uint32_t closing; /* sticky: submits are refused */
-	_Atomic uint32_t fall;	  /* enum rpi_fall, release */
+	_Atomic uint32_t closing;	 /* sticky: submits are refused */
+	_Atomic uint32_t fall;		 /* enum rpi_fall, release */
 	char fall_text[RPI_ERROR_BYTES]; /* valid once fall is not NONE */
 
 	uint64_t next_run_seq; /* under admission */

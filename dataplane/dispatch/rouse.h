@@ -12,8 +12,8 @@
 
 /* What one process wakes the others with. */
 struct rpi_rouser {
-	struct rpi_peer *peers;	 /* shared */
-	struct rpi_park *parks;	 /* [peer_count], this process's view */
+	struct rpi_peer *peers; /* shared */
+	struct rpi_park *parks; /* [peer_count], this process's view */
 	uint32_t peer_count;
 	bool asym; /* see completion/barrier.h; the same in every process */
 	struct rpi_waker waker;

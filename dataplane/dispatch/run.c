@@ -15,12 +15,12 @@ int rp_run_task(struct rp_run *run, const struct rp_task *task)
 	if (!task)
 		return rpi_fail(-EINVAL, "rp_run_task: task NULL, expected a task");
 	if (task->entry >= run->program->entry_count)
-		return rpi_fail(-EINVAL,
-				"rp_run_task: entry %u, program '%s' has %u entries",
-				task->entry, run->program->name,
-				run->program->entry_count);
+		return rpi_fail(
+			-EINVAL, "rp_run_task: entry %u, program '%s' has %u entries",
+			task->entry, run->program->name, run->program->entry_count);
 	if (task->flags)
-		return rpi_fail(-EINVAL, "rp_run_task: flags %#x, expected 0", task->flags);
+		return rpi_fail(-EINVAL, "rp_run_task: flags %#x, expected 0",
+				task->flags);
 	if (task->chip == RP_CHIP_ANY) {
 		chip = run->next_chip;
 	} else if (task->chip < 0 || (uint32_t)task->chip >= chip_count) {
@@ -44,10 +44,10 @@ int rp_run_callback(struct rp_run *run, uint32_t callback, const struct rp_arg *
 	uint32_t workers = plane->peer_count - plane->chip_count;
 
 	if (callback >= run->program->callback_count)
-		return rpi_fail(-EINVAL,
-				"rp_run_callback: callback %u, program '%s' has %u callbacks",
-				callback, run->program->name,
-				run->program->callback_count);
+		return rpi_fail(
+			-EINVAL,
+			"rp_run_callback: callback %u, program '%s' has %u callbacks",
+			callback, run->program->name, run->program->callback_count);
 	return rpi_run_enqueue(run, "rp_run_callback", RPI_OP_CALLBACK,
 			       plane->chip_count + callback % workers, callback, args,
 			       arg_count);

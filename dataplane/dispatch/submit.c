@@ -12,8 +12,8 @@
 
 /* The plane whose orchestration this thread is in: a submit from there would
  * wait for itself. */
-static _Thread_local __attribute__((
-	tls_model("initial-exec"))) const struct rpi_plane *orchestrating;
+static _Thread_local __attribute__((tls_model("initial-exec")))
+const struct rpi_plane *orchestrating;
 
 static int check_open(struct rpi_plane *plane)
 {
@@ -26,18 +26,19 @@ static int check_open(struct rpi_plane *plane)
 	return 0;
 }
 
-static __attribute__((cold, noinline)) int
-fail_program(const struct rpi_plane *plane, const struct rp_program *program)
+static __attribute__((cold, noinline)) int fail_program(const struct rpi_plane *plane,
+							const struct rp_program *program)
 {
 	char names[256];
 	size_t at = 0;
 	uint32_t i;
 
 	if (!program)
-		return rpi_fail(-EINVAL,
-				"rp_worker_submit: program NULL, expected one of the %u that "
-				"the worker was prepared with",
-				plane->program_count);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_submit: program NULL, expected one of the %u that "
+			"the worker was prepared with",
+			plane->program_count);
 	for (i = 0; i < plane->program_count && at + 1 < sizeof(names); i++)
 		at += rpi_format(names + at, sizeof(names) - at, "%s%s", i ? ", " : "",
 				 plane->programs[i]->name);
@@ -146,10 +147,11 @@ static int orchestrate(struct rp_run *run)
 	err = program->orchestrate(run, run->args, program->param_count, program->user);
 	orchestrating = outer;
 	if (err > 0)
-		return rpi_fail(-EINVAL,
-				"rp_worker_submit: the orchestration of '%s' returned %d, "
-				"expected 0 or a negative errno",
-				program->name, err);
+		return rpi_fail(
+			-EINVAL,
+			"rp_worker_submit: the orchestration of '%s' returned %d, "
+			"expected 0 or a negative errno",
+			program->name, err);
 	return err;
 }
 
@@ -215,8 +217,7 @@ static void abandon(struct rp_run *run, int err, const char *text)
 
 	if (!atomic_load_explicit(&run->peers, memory_order_relaxed)) {
 		rpi_handles_cancel(&plane->handles, run->handle_idx);
-		atomic_exchange_explicit(&run->word,
-					 rpi_run_word(run->seq, RPI_RUN_FREE),
+		atomic_exchange_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_FREE),
 					 memory_order_seq_cst);
 		rpi_gate_published(plane);
 		return;
@@ -268,10 +269,10 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	accept_run(run);
 	check_fallen(run);
 	/* Relaxed, no read-modify-write: written under admission only. */
-	atomic_store_explicit(&plane->dispatches,
-			      atomic_load_explicit(&plane->dispatches,
-						   memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	atomic_store_explicit(
+		&plane->dispatches,
+		atomic_load_explicit(&plane->dispatches, memory_order_relaxed) + 1,
+		memory_order_relaxed);
 	return 0;
 }
 
@@ -291,8 +292,9 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 	if (err)
 		return err;
 	if (orchestrating == plane)
-		return rpi_fail(-EDEADLK, "rp_worker_submit: called from an orchestration "
-					  "of the same worker, which it would wait for");
+		return rpi_fail(-EDEADLK,
+				"rp_worker_submit: called from an orchestration "
+				"of the same worker, which it would wait for");
 	rpi_admission_enter(&plane->admission);
 	/* Again: a close may have begun while this thread queued. */
 	err = check_open(plane);

@@ -32,7 +32,7 @@
 /* Clock looks of a spin that has a deadline but no budget. */
 #define DEADLINE_TURNS 64
 
-#define AGAIN 1
+#define AGAIN	       1
 
 static bool past(uint64_t deadline_ns)
 {
@@ -71,8 +71,7 @@ static void arm_run(struct rpi_plane *plane, struct rp_run *run)
 /* The leader leaves: nobody sleeps on the park, so nobody is to be woken there. */
 static void disarm_run(struct rp_run *run)
 {
-	uint64_t seen =
-		atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
+	uint64_t seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
 	uint64_t next;
 
 	do {
@@ -110,8 +109,8 @@ static void bump_epoch(struct rpi_gate *gate)
 void rpi_gate_published(struct rpi_plane *plane)
 {
 	/* W1: the run's word was exchanged before, seq_cst like this. */
-	if (rpi_unlikely(atomic_load_explicit(&plane->gate.followers,
-					      memory_order_seq_cst)))
+	if (rpi_unlikely(
+		    atomic_load_explicit(&plane->gate.followers, memory_order_seq_cst)))
 		bump_epoch(&plane->gate);
 }
 
@@ -125,9 +124,8 @@ static bool try_lead(struct rpi_gate *gate)
 {
 	uint32_t expected = 0;
 
-	return atomic_compare_exchange_strong_explicit(&gate->leader, &expected, 1,
-						       memory_order_seq_cst,
-						       memory_order_seq_cst);
+	return atomic_compare_exchange_strong_explicit(
+		&gate->leader, &expected, 1, memory_order_seq_cst, memory_order_seq_cst);
 }
 
 static void resign(struct rpi_gate *gate)
@@ -154,8 +152,8 @@ static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t se
 			continue;
 		if (past(deadline_ns))
 			return -ETIMEDOUT;
-		if (leads && atomic_load_explicit(&plane->gate.followers,
-						  memory_order_relaxed))
+		if (leads &&
+		    atomic_load_explicit(&plane->gate.followers, memory_order_relaxed))
 			poll_all(plane);
 	}
 	return 0;

@@ -57,12 +57,12 @@ struct rpi_dep {
 /* One task, exactly one cache line: the payload of a slot and, with its
  * sequence, the element of a burst ring. */
 struct rpi_task_body {
-	uint8_t op;	   /* enum rpi_op */
-	uint8_t frame_idx; /* 0..RPI_FRAME_COUNT-1 */
+	uint8_t op;	    /* enum rpi_op */
+	uint8_t frame_idx;  /* 0..RPI_FRAME_COUNT-1 */
 	uint16_t dep_count; /* past RPI_INLINE_DEPS they lead the argument stream */
-	uint16_t program;  /* index into the worker's programs */
-	uint16_t entry;	   /* index into its entries or callbacks */
-	uint32_t args_at;  /* byte offset into the lane's argument ring */
+	uint16_t program;   /* index into the worker's programs */
+	uint16_t entry;	    /* index into its entries or callbacks */
+	uint32_t args_at;   /* byte offset into the lane's argument ring */
 	uint16_t arg_count;
 	uint16_t arg_lines; /* cache lines that the stream takes */
 	uint64_t run_seq;
@@ -145,13 +145,13 @@ struct rpi_peer {
 
 	/* Others set bits here to be told of progress; rarely written. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t attention; /* E5, RPI_ATTENTION_* */
-	_Atomic uint32_t stop; /* sticky, set once by the parent; 1 */
+	_Atomic uint32_t stop;	      /* sticky, set once by the parent; 1 */
 	_Atomic uint64_t dep_waiters; /* peers that sleep on this one's progress */
-	_Atomic uint64_t room_seq; /* the parent waits for done_seq to reach this */
+	_Atomic uint64_t room_seq;    /* the parent waits for done_seq to reach this */
 
 	/* Start-up, then counters; the process writes it. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t phase; /* release; enum rpi_phase */
-	_Atomic uint32_t room_futex; /* bumped when room_seq was reached */
+	_Atomic uint32_t room_futex;  /* bumped when room_seq was reached */
 	_Atomic uint32_t reply_futex; /* bumped when a reply was asked to be told */
 	uint32_t reserved2;
 	/* The chip's device memory past its argument scratch; valid once ready. */
@@ -169,8 +169,8 @@ struct rpi_peer {
 #define RPI_ATTENTION_ROOM	 (1u << 3)
 /* Every run's notice is armed (rp_worker_fd(), a ring of the caller): set for
  * good, so that both sides of E5 can do with a plain full fence. */
-#define RPI_ATTENTION_ALWAYS	 (1u << 4)
-#define RPI_ATTENTION_REPLY	 (1u << 5)
+#define RPI_ATTENTION_ALWAYS (1u << 4)
+#define RPI_ATTENTION_REPLY  (1u << 5)
 
 static_assert(offsetof(struct rpi_peer, loaded_seq) == 1 * RPI_SHARE_ALIGN,
 	      "each writer owns whole blocks");
@@ -183,12 +183,12 @@ static_assert(offsetof(struct rpi_peer, phase) == 4 * RPI_SHARE_ALIGN,
 
 /* The state of a frame's notice, in one word so that it can be taken by one
  * compare-and-swap: run_seq << 8 | whom to tell << 1 | armed. */
-#define RPI_NOTICE_ARMED	UINT64_C(1)
-#define RPI_NOTICE_WAITER	UINT64_C(2) /* the elected sleeping thread */
-#define RPI_NOTICE_FD		UINT64_C(4) /* rp_worker_fd() */
-#define RPI_NOTICE_RING		UINT64_C(8) /* the caller's own io_uring */
-#define RPI_NOTICE_TARGETS	(RPI_NOTICE_WAITER | RPI_NOTICE_FD | RPI_NOTICE_RING)
-#define RPI_NOTICE_RUN_SHIFT	8
+#define RPI_NOTICE_ARMED     UINT64_C(1)
+#define RPI_NOTICE_WAITER    UINT64_C(2) /* the elected sleeping thread */
+#define RPI_NOTICE_FD	     UINT64_C(4) /* rp_worker_fd() */
+#define RPI_NOTICE_RING	     UINT64_C(8) /* the caller's own io_uring */
+#define RPI_NOTICE_TARGETS   (RPI_NOTICE_WAITER | RPI_NOTICE_FD | RPI_NOTICE_RING)
+#define RPI_NOTICE_RUN_SHIFT 8
 
 /* What of a run must be seen in another process. */
 struct rpi_frame {

@@ -27,7 +27,7 @@ static void copy_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
 }
 
 __attribute__((target("avx2"))) static void copy_avx2(uint8_t *to, const uint8_t *from,
-						       size_t bytes)
+						      size_t bytes)
 {
 	for (; bytes; bytes -= 128, to += 128, from += 128) {
 		__m256i a = _mm256_loadu_si256((const __m256i *)from);
@@ -42,8 +42,9 @@ __attribute__((target("avx2"))) static void copy_avx2(uint8_t *to, const uint8_t
 	}
 }
 
-__attribute__((target("avx512f"))) static void
-copy_avx512(uint8_t *to, const uint8_t *from, size_t bytes)
+__attribute__((target("avx512f"))) static void copy_avx512(uint8_t *to,
+							   const uint8_t *from,
+							   size_t bytes)
 {
 	for (; bytes; bytes -= 256, to += 256, from += 256) {
 		__m512i a = _mm512_loadu_si512(from);

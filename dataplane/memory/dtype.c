@@ -203,7 +203,6 @@ int rp_tensor_host(struct rp_tensor *out, void *data, enum rp_dtype dtype, uint3
 	return 0;
 }
 
-
 static int64_t count_elements(const struct rp_tensor *t)
 {
 	int64_t elements = 1;

@@ -29,7 +29,7 @@ enum rpi_command_op {
 /* Payload that rides in the command or the reply itself: four lines with the rest. */
 #define RPI_COMMAND_INLINE 208
 
-#define RPI_COMMAND_SLOTS 16
+#define RPI_COMMAND_SLOTS  16
 
 struct rpi_command {
 	/* The parent writes the slot. */

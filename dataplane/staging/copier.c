@@ -46,7 +46,8 @@ int rpi_copier_enter(struct rpi_copier *copier, const char *call)
 	if (atomic_load_explicit(&plane->closing, memory_order_seq_cst))
 		err = rpi_fail(-ESHUTDOWN, "%s: the worker is closed or being closed",
 			       call);
-	else if (atomic_load_explicit(&plane->fall, memory_order_acquire) != RPI_FALL_NONE)
+	else if (atomic_load_explicit(&plane->fall, memory_order_acquire) !=
+		 RPI_FALL_NONE)
 		err = rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
 	if (err)
 		rpi_admission_leave(&copier->turn);
@@ -65,9 +66,9 @@ struct rpi_command *rpi_copier_command(struct rpi_copier *copier)
 
 	/* Relaxed: the order between a dispatch and a copy that follows it in one thread
 	 * is that thread's own; others' are not ordered. */
-	command->after_task =
-		atomic_load_explicit(&copier->plane->lanes[copier->peer_idx].published_seq,
-				     memory_order_relaxed);
+	command->after_task = atomic_load_explicit(
+		&copier->plane->lanes[copier->peer_idx].published_seq,
+		memory_order_relaxed);
 	return command;
 }
 
@@ -148,8 +149,8 @@ static void fill(struct rpi_command *command, enum rpi_command_op op, uint64_t d
 }
 
 /* One command that carries everything, or names it. */
-static int copy_at_once(struct rpi_copier *copier, enum rpi_command_op op, uint64_t device,
-			void *host, size_t bytes, bool inlined)
+static int copy_at_once(struct rpi_copier *copier, enum rpi_command_op op,
+			uint64_t device, void *host, size_t bytes, bool inlined)
 {
 	struct rpi_command *command = rpi_copier_command(copier);
 	const struct rpi_reply *reply;

@@ -25,7 +25,7 @@ struct rpi_copier {
 	uint32_t peer_idx;
 	struct rpi_command_lane *lane; /* shared */
 	uint8_t *chunks; /* shared: RPI_STAGING_CHUNKS of them; NULL: none */
-	bool backed; /* the chunks have memory */
+	bool backed;	 /* the chunks have memory */
 	uint64_t next_seq;
 	uint64_t reply_seq; /* replies read so far */
 	struct rpi_admission turn;

@@ -69,10 +69,10 @@ struct rp_arg {
 /* A parameter of a program. */
 struct rp_param {
 	const char *name;
-	uint32_t kind;	 /* enum rp_arg_kind */
-	uint32_t dtype;	 /* enum rp_dtype */
-	uint32_t access; /* enum rp_access; 0 for a scalar */
-	uint32_t rank;	 /* 1..RP_MAX_DIMS; 0 for a scalar */
+	uint32_t kind;		    /* enum rp_arg_kind */
+	uint32_t dtype;		    /* enum rp_dtype */
+	uint32_t access;	    /* enum rp_access; 0 for a scalar */
+	uint32_t rank;		    /* 1..RP_MAX_DIMS; 0 for a scalar */
 	int64_t shape[RP_MAX_DIMS]; /* > 0, or RP_DIM_ANY */
 	/* Dynamic dims of one name must agree within one call. NULL: free. */
 	const char *dim_names[RP_MAX_DIMS];

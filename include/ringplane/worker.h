@@ -238,28 +238,29 @@ RP_API size_t rp_worker_memory_report(struct rp_worker *worker,
 
 /* Counters since prepare. Sums over the processes; read while they run. */
 struct rp_worker_stats {
-	size_t size; /* sizeof(struct rp_worker_stats), set by the caller */
-	uint64_t dispatches;	   /* accepted */
+	size_t size;	     /* sizeof(struct rp_worker_stats), set by the caller */
+	uint64_t dispatches; /* accepted */
 	uint64_t dispatches_failed;
-	uint64_t tasks;		   /* ended on chips and callback workers */
-	uint64_t tasks_cancelled;  /* not run because their run had failed */
-	uint64_t bytes_to_device;  /* copied for arguments */
+	uint64_t tasks;		  /* ended on chips and callback workers */
+	uint64_t tasks_cancelled; /* not run because their run had failed */
+	uint64_t bytes_to_device; /* copied for arguments */
 	uint64_t bytes_from_device;
-	uint64_t bytes_zeroed;	   /* of OUT arguments */
+	uint64_t bytes_zeroed; /* of OUT arguments */
 	uint64_t copies_to_device;
 	uint64_t copies_from_device;
-	uint64_t worker_sleeps;	   /* times a worker process slept */
-	uint64_t worker_wakes;	   /* wake-ups sent to worker processes */
-	uint64_t caller_sleeps;	   /* times a waiting thread slept */
-	uint64_t caller_wakes;	   /* wake-ups that workers sent to the caller */
-	uint64_t ring_full_waits;  /* times a full ring pressed back */
-	uint64_t frame_waits;	   /* submits that found both frames taken */
-	uint64_t bytes_staged; /* of explicit copies, through staging chunks */
-	uint64_t bytes_named;  /* of explicit copies, in place */
+	uint64_t worker_sleeps;	  /* times a worker process slept */
+	uint64_t worker_wakes;	  /* wake-ups sent to worker processes */
+	uint64_t caller_sleeps;	  /* times a waiting thread slept */
+	uint64_t caller_wakes;	  /* wake-ups that workers sent to the caller */
+	uint64_t ring_full_waits; /* times a full ring pressed back */
+	uint64_t frame_waits;	  /* submits that found both frames taken */
+	uint64_t bytes_staged;	  /* of explicit copies, through staging chunks */
+	uint64_t bytes_named;	  /* of explicit copies, in place */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */
-RP_API int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_out);
+RP_API int rp_worker_get_stats(struct rp_worker *worker,
+			       struct rp_worker_stats *stats_out);
 
 #ifdef __cplusplus
 }

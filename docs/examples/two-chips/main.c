@@ -64,8 +64,8 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 	(void)user;
 	for (int half = 0; half < 2; half++) {
 		struct rp_tensor x, y;
-		int err = rp_tensor_slice(&args[0].u.tensor, 0, half * ROWS / 2, ROWS / 2, 1,
-					  &x);
+		int err = rp_tensor_slice(&args[0].u.tensor, 0, half * ROWS / 2, ROWS / 2,
+					  1, &x);
 
 		if (!err)
 			err = rp_tensor_slice(&args[1].u.tensor, 0, half * ROWS / 2,
@@ -86,13 +86,25 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 }
 
 static const struct rp_param params[] = {
-	{ .name = "x", .kind = RP_ARG_TENSOR, .dtype = RP_FLOAT32, .access = RP_IN,
-	  .rank = 2, .shape = { ROWS, COLS } },
-	{ .name = "y", .kind = RP_ARG_TENSOR, .dtype = RP_FLOAT32, .access = RP_INOUT,
-	  .rank = 2, .shape = { ROWS, COLS } },
+	{ .name = "x",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_FLOAT32,
+	  .access = RP_IN,
+	  .rank = 2,
+	  .shape = { ROWS, COLS } },
+	{ .name = "y",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_FLOAT32,
+	  .access = RP_INOUT,
+	  .rank = 2,
+	  .shape = { ROWS, COLS } },
 	{ .name = "a", .kind = RP_ARG_SCALAR, .dtype = RP_FLOAT32 },
-	{ .name = "sum", .kind = RP_ARG_TENSOR, .dtype = RP_UINT64, .access = RP_OUT,
-	  .rank = 1, .shape = { 1 } },
+	{ .name = "sum",
+	  .kind = RP_ARG_TENSOR,
+	  .dtype = RP_UINT64,
+	  .access = RP_OUT,
+	  .rank = 1,
+	  .shape = { 1 } },
 };
 
 static struct rp_program *build_program(void)
