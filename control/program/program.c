@@ -233,7 +233,7 @@ static void copy_names(struct rp_program *program, bool *failed)
 /* Number the distinct dim names, so that a call compares numbers. */
 static int number_dims(struct rp_program *program)
 {
-	const char *names[RPI_DIM_NAMES_MAX];
+	const char *names[RPI_DIM_NAMES_MAX] = { NULL };
 	uint32_t idx;
 	uint32_t dim;
 	uint32_t name;

@@ -86,10 +86,10 @@ bool rpi_store_freed_before(const struct rpi_entry *entry,
 			    const struct rp_tensor *tensor);
 
 /* dispatch/resident.h: where a view lies. */
-int rpi_store_resolve(void *store, const char *call, const struct rp_tensor *tensor,
+int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *tensor,
 		      struct rpi_resident *out);
 
 /* True for an address that a raw pointer into some chip's memory would have. */
-bool rpi_store_is_device_address(void *store, uint64_t address);
+bool rpi_store_is_device_address(void *context, uint64_t address);
 
 #endif

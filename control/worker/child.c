@@ -195,9 +195,9 @@ static int start(struct rp_worker *worker, const struct rpi_child_arg *arg)
 	return rpi_test_point("child.backend");
 }
 
-int rpi_child_main(void *data)
+int rpi_child_main(void *child_arg)
 {
-	const struct rpi_child_arg *arg = data;
+	const struct rpi_child_arg *arg = child_arg;
 	struct rp_worker *worker = arg->worker;
 	struct rpi_peer *self = &worker->plane.peers[arg->peer_idx];
 	int err;

@@ -149,7 +149,7 @@ static int copy_cpus(struct rp_worker *worker)
 				"rp_worker_prepare: chip_cpus[%u] is %d, expected a "
 				"CPU number or -1",
 				chip, options->chip_cpus[chip]);
-	worker->chip_cpus = malloc(options->chip_count * sizeof(*worker->chip_cpus));
+	worker->chip_cpus = calloc(RP_MAX_PEERS, sizeof(*worker->chip_cpus));
 	if (!worker->chip_cpus)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	memcpy(worker->chip_cpus, options->chip_cpus,

@@ -108,7 +108,7 @@ struct rpi_child_arg {
 	uint32_t peer_idx;
 	pid_t parent;
 };
-int rpi_child_main(void *arg);
+int rpi_child_main(void *child_arg);
 void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
 		   size_t bytes);
 

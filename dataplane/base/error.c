@@ -30,7 +30,7 @@ int rpi_vfail(int code, const char *fmt, va_list args)
 	return code;
 }
 
-int rpi_fail(int code, const char *fmt, ...)
+int(rpi_fail)(int code, const char *fmt, ...)
 {
 	va_list args;
 

@@ -19,6 +19,11 @@ __attribute__((cold, format(printf, 2, 3))) int rpi_fail(int code, const char *f
 __attribute__((cold, format(printf, 2, 0))) int rpi_vfail(int code, const char *fmt,
 							  va_list args);
 
+#ifdef __clang_analyzer__
+/* So that the analyser knows that the call returns what it was given. */
+#define rpi_fail(code, ...) (rpi_fail(code, __VA_ARGS__), (code))
+#endif
+
 /* Set this thread's line to a text that was written elsewhere (cached outcome). */
 __attribute__((cold)) void rpi_error_set(const char *line);
 
