@@ -15,7 +15,7 @@ test:
 	@cmake/deps.sh test
 	@cmake --preset release-gcc -B build -DRINGPLANE_TESTS=ON
 	@cmake --build build --parallel $(JOBS)
-	@cmake/test.sh build
+	@cmake/test.sh build $(CTEST_FLAGS)
 
 demo: all
 	@build/docs/examples/two-chips/two-chips

@@ -12,7 +12,7 @@ unsigned rpi_cpu_allowed(void);
 
 /* The same with these CPUs too (negative ones are none): what a set of processes may
  * use, some of which are pinned elsewhere than this thread. */
-unsigned rpi_cpu_allowed_with(const int *cpus, unsigned count);
+unsigned rpi_cpu_allowed_with(const int *pinned, unsigned count);
 
 /* The quota alone, 0 for none, with every path below `root` ("" for the real
  * ones). Public to the tests. */

@@ -70,7 +70,7 @@ static int find_program(const struct rpi_plane *plane, const struct rp_program *
 static int take_frame(struct rpi_plane *plane, struct rp_run **run_out)
 {
 	for (;;) {
-		struct rp_run *oldest = NULL;
+		struct rp_run *oldest = &plane->runs[0];
 		uint64_t oldest_seq = UINT64_MAX;
 		uint32_t idx;
 		int err;

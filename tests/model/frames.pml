@@ -325,7 +325,10 @@ active proctype supervisor()
 		rung = false;
 		if
 		:: order == STOP ->
-			stop = true; /* let_go(): wait for the process to leave */
+			/* let_go(): a task that waits for another one's does not go on
+			 * waiting when it is told to stop, so none may be there. */
+			assert(state[0] == FREE && state[1] == FREE);
+			stop = true;
 			break
 		:: order == KILL ->
 			if
@@ -394,20 +397,17 @@ active proctype closer()
 
 	closing = true;
 	drain_runs(true);
-	order = (late -> KILL : STOP);
-	rung = true;
 	if
-	:: late -> drain_runs(false)
+	:: late ->
+		order = KILL;
+		rung = true;
+		drain_runs(false)
 	:: else
 	fi;
 	atomic { !taken -> taken = true };
 	taken = false;
-	if
-	:: late ->
-		order = STOP;
-		rung = true
-	:: else
-	fi;
+	order = STOP;
+	rung = true;
 	joined;
 	atomic {
 		closed = true;
