@@ -40,9 +40,26 @@ static bool dep_over(struct rp_chip *chip, const void *what)
 	       atomic_load_explicit(&chip->self->stop, memory_order_acquire);
 }
 
+/*
+ * The last look before a sleep. The bit is set while `dozing` is: whoever takes it,
+ * be it at the end of an earlier task than the one waited for, finds the doze and ends
+ * it, and then it is set anew. Set before `dozing`, it could be taken for nothing.
+ */
+static bool dep_over_or_asked(struct rp_chip *chip, const void *what)
+{
+	const struct rpi_dep *dep = what;
+	struct rpi_peer *peer = &chip->peers[dep->peer];
+
+	atomic_fetch_or_explicit(&peer->dep_waiters, UINT64_C(1) << chip->peer_idx,
+				 memory_order_acq_rel);
+	atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_DEPS,
+				 memory_order_acq_rel);
+	rpi_barrier_sleeper(chip->rouser.asym); /* E5 */
+	return dep_over(chip, dep);
+}
+
 static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
 {
-	struct rpi_peer *peer = &chip->peers[dep->peer];
 	struct rpi_spin_wait wait;
 	bool slept = false;
 
@@ -52,13 +69,7 @@ static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
 	while (!dep_over(chip, dep) && rpi_spin_again(&wait))
 		;
 	while (!dep_over(chip, dep)) {
-		/* The doze's barrier orders these before the last look. */
-		atomic_fetch_or_explicit(&peer->dep_waiters,
-					 UINT64_C(1) << chip->peer_idx,
-					 memory_order_acq_rel);
-		atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_DEPS,
-					 memory_order_acq_rel);
-		rpi_server_doze(chip, dep_over, dep);
+		rpi_server_doze(chip, dep_over_or_asked, dep);
 		slept = true;
 	}
 	rpi_spin_end(&wait, slept);

@@ -53,8 +53,9 @@ static int check_peers(const struct rp_run *run)
 
 	while (left) {
 		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+		/* E2: it may be a later task's, of another thread's submit. */
 		uint64_t done = atomic_load_explicit(&plane->peers[peer].done_seq,
-						     memory_order_relaxed);
+						     memory_order_acquire);
 		uint64_t published = atomic_load_explicit(
 			&plane->lanes[peer].published_seq, memory_order_relaxed);
 
@@ -106,7 +107,7 @@ static bool seize(struct rp_run *run, uint64_t seq)
 
 	return atomic_compare_exchange_strong_explicit(
 		&run->word, &expected, rpi_run_word(seq, RPI_RUN_FINISHING),
-		memory_order_acquire, memory_order_relaxed);
+		memory_order_seq_cst, memory_order_relaxed);
 }
 
 bool rpi_run_poll(struct rp_run *run, uint64_t seq)

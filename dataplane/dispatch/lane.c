@@ -145,22 +145,31 @@ void *rpi_lane_args(struct rpi_lane *lane, size_t bytes, uint32_t *at_out)
 	return lane->at.args + offset;
 }
 
+/* Before the task can be seen, so that nobody sees it ended and not published.
+ * Relaxed: E1 and E2 carry it to whoever reads done_seq. */
+static void note_published(struct rpi_lane *lane, uint64_t seq)
+{
+	atomic_store_explicit(&lane->published_seq, seq, memory_order_relaxed);
+}
+
 static void send_lone(struct rpi_lane *lane, const struct rpi_task_body *body,
 		      uint32_t idx)
 {
 	struct rpi_slot *slot = &lane->at.slots[idx];
 
 	memcpy(slot->payload, body, sizeof(*body));
+	note_published(lane, lane->next_seq);
 	/* E1: one line, so the body is there when its sequence is. */
 	atomic_store_explicit(&slot->seq, lane->next_seq, memory_order_release);
 	lane->lone_seq[idx] = lane->next_seq;
 	lane->lone_count++;
 }
 
-static void publish_group(struct rpi_lane *lane)
+static void publish_group(struct rpi_lane *lane, uint64_t last_seq)
 {
 	if (!lane->group_filled)
 		return;
+	note_published(lane, last_seq);
 	rpi_burst_publish(lane->at.burst, lane->group_filled); /* E1 */
 	lane->group_filled = 0;
 	lane->group_reserved = 0;
@@ -190,7 +199,7 @@ static bool send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body
 	task->seq = lane->next_seq;
 	task->body = *body;
 	if (lane->group_filled == lane->group_reserved)
-		publish_group(lane);
+		publish_group(lane, lane->next_seq);
 	return true;
 }
 
@@ -213,11 +222,8 @@ uint64_t rpi_lane_send(struct rpi_lane *lane, const struct rpi_task_body *body)
 	}
 	lane->lone_next = false;
 	lane->next_seq = seq + 1;
-	if (published) {
-		/* Relaxed: a bound for sanity checks, ordered by the run's own state. */
-		atomic_store_explicit(&lane->published_seq, seq, memory_order_relaxed);
+	if (published)
 		rpi_rouse(lane->rouser, lane->peer_idx);
-	}
 	return seq;
 }
 
@@ -225,9 +231,7 @@ void rpi_lane_flush(struct rpi_lane *lane)
 {
 	if (!lane->group_filled)
 		return;
-	publish_group(lane);
-	atomic_store_explicit(&lane->published_seq, lane->next_seq - 1,
-			      memory_order_relaxed);
+	publish_group(lane, lane->next_seq - 1);
 	rpi_rouse(lane->rouser, lane->peer_idx);
 }
 

@@ -17,6 +17,7 @@
  * they looked.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "base/futex.h"
 #include "dispatch/frame.h"
@@ -176,6 +177,14 @@ static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t s
 		poll_all(plane);
 		if (rpi_run_poll(run, seq))
 			return 0;
+		/* Another thread is collecting it. It may have looked at the notice just
+		 * before it was armed here, and would wake nobody then; it is over in a
+		 * moment. While the run is RUNNING, its collector is yet to look. */
+		if (atomic_load_explicit(&run->word, memory_order_seq_cst) !=
+		    rpi_run_word(seq, RPI_RUN_RUNNING)) {
+			sched_yield();
+			continue;
+		}
 		if (past(deadline_ns))
 			return -ETIMEDOUT;
 		atomic_fetch_add_explicit(&plane->gate.sleeps, 1, memory_order_relaxed);
