@@ -386,6 +386,71 @@ static void a_submitter_held_anywhere_during_close_loses_nothing(void **state)
 	sigaction(SIGUSR1, &saved, NULL);
 }
 
+static int hang_when_told(struct rp_chip *chip, uint64_t operand)
+{
+	(void)chip;
+	(void)operand;
+	while (atomic_load(&deed_pad->words[0]))
+		proc_pause_us(100);
+	return 0;
+}
+
+/* What its last accepted run ended with; a wait this long has hung. */
+#define HUNG_NS INT64_C(20000000000)
+
+static void *submit_custom_until_refused(void *arg)
+{
+	struct submitter *submitter = arg;
+	struct rp_handle handle;
+	int outcome = 0;
+
+	while (!outcome && !(submitter->ret = deed_submit(submitter->worker, 0,
+							  DEED_CUSTOM, 0, &handle))) {
+		outcome = rp_handle_wait(handle, HUNG_NS);
+		rp_handle_release(handle);
+	}
+	return (void *)(intptr_t)outcome;
+}
+
+/* As above, with an entry that does not return any more: whichever moment the
+ * submitter was held at, its run is refused or ended, and nobody waits for ever. */
+static void a_run_accepted_beside_close_is_ended_by_the_deadline(void **state)
+{
+	struct sigaction action = { .sa_handler = nap };
+	struct sigaction saved;
+	static struct submitter submitter;
+	unsigned seed = 6;
+	int round;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, &saved), 0);
+	deed_custom = hang_when_told;
+	for (round = 0; round < 200; round++) {
+		struct rp_worker *worker = prepare(1);
+		void *outcome;
+		int ret;
+
+		deed_pad_reset();
+		submitter.worker = worker;
+		assert_int_equal(pthread_create(&submitter.thread, NULL,
+						submit_custom_until_refused, &submitter),
+				 0);
+		proc_pause_us(300 + (unsigned)rand_r(&seed) % 300);
+		pthread_kill(submitter.thread, SIGUSR1);
+		proc_pause_us(300);
+		atomic_store(&deed_pad->words[0], 1);
+		ret = rp_worker_close(worker, 50000000);
+		assert_true(!ret || ret == -ETIMEDOUT);
+		assert_int_equal(pthread_join(submitter.thread, &outcome), 0);
+		/* The run that close has killed, or none that was in flight. */
+		if ((intptr_t)outcome && (!ret || (intptr_t)outcome != -EOWNERDEAD))
+			fail_msg("close returned %d, a run ended with %d", ret,
+				 (int)(intptr_t)outcome);
+		release(worker);
+	}
+	sigaction(SIGUSR1, &saved, NULL);
+}
+
 static void *submit_one(void *arg)
 {
 	struct submitter *submitter = arg;
@@ -541,6 +606,7 @@ int main(void)
 		TEST(of_several_closers_one_works_and_all_return_after_it),
 		TEST(a_submit_beside_close_is_run_or_refused),
 		TEST(a_submitter_held_anywhere_during_close_loses_nothing),
+		TEST(a_run_accepted_beside_close_is_ended_by_the_deadline),
 		TEST(a_submit_that_waits_for_a_frame_is_refused_by_close),
 		TEST(the_deadline_of_close_ends_waiters_and_submitters),
 		TEST(a_submitter_that_waits_for_room_is_ended_by_the_deadline),

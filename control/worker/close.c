@@ -82,23 +82,27 @@ static struct rp_run *oldest_run(struct rpi_plane *plane, uint64_t *word_out)
 static int drain_runs(struct rpi_plane *plane, uint64_t deadline_ns)
 {
 	struct timespec moment = { .tv_nsec = BUILDING_LOOK_NS };
-	struct rp_run *run;
-	uint64_t word = 0;
 
-	while ((run = oldest_run(plane, &word))) {
+	for (;;) {
+		/* Before the frames: who was admitted before `closing` may not have
+		 * begun its run yet. */
+		bool admitted = rpi_admission_taken(&plane->admission);
+		uint64_t word = 0;
+		struct rp_run *run = oldest_run(plane, &word);
 		uint64_t seq = word >> RPI_RUN_STATE_BITS;
 
-		if (word == rpi_run_word(seq, RPI_RUN_BUILDING)) {
-			/* Its submitter is at work; it may be waiting for a ring. */
-			if (rpi_now_ns() >= deadline_ns)
+		if (!run && !admitted)
+			return 0;
+		if (run && word != rpi_run_word(seq, RPI_RUN_BUILDING)) {
+			if (rpi_plane_await(plane, run->frame_idx, seq, deadline_ns))
 				return -ETIMEDOUT;
-			nanosleep(&moment, NULL);
 			continue;
 		}
-		if (rpi_plane_await(plane, run->frame_idx, seq, deadline_ns))
+		/* A submitter is at work; it may be waiting for a ring. */
+		if (rpi_now_ns() >= deadline_ns)
 			return -ETIMEDOUT;
+		nanosleep(&moment, NULL);
 	}
-	return 0;
 }
 
 /* Copies that were let in before `closing` end; nobody begins one any more. */

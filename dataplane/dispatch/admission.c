@@ -56,7 +56,7 @@ static bool try_take(struct rpi_admission *admission)
 	uint32_t expected = 0;
 
 	return atomic_compare_exchange_strong_explicit(&admission->taken, &expected, 1,
-						       memory_order_acquire, /* A1 */
+						       memory_order_seq_cst, /* A1 */
 						       memory_order_relaxed);
 }
 

@@ -8,6 +8,7 @@
 #define RPI_DISPATCH_ADMISSION_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/cpu.h"
@@ -24,5 +25,11 @@ void rpi_admission_fini(struct rpi_admission *admission);
 
 void rpi_admission_enter(struct rpi_admission *admission);
 void rpi_admission_leave(struct rpi_admission *admission);
+
+/* Whether a thread is inside; for a closer, which has stored its flag before. */
+static inline bool rpi_admission_taken(struct rpi_admission *admission)
+{
+	return atomic_load_explicit(&admission->taken, memory_order_seq_cst);
+}
 
 #endif

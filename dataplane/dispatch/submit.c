@@ -5,6 +5,7 @@
  * submits.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "dispatch/frame.h"
@@ -17,7 +18,9 @@ const struct rpi_plane *orchestrating;
 
 static int check_open(struct rpi_plane *plane)
 {
-	if (rpi_unlikely(atomic_load_explicit(&plane->closing, memory_order_acquire)))
+	/* Seq_cst: a close stores `closing`, then looks at admission; this thread takes
+	 * admission, then looks here. One of the two sees the other. */
+	if (rpi_unlikely(atomic_load_explicit(&plane->closing, memory_order_seq_cst)))
 		return rpi_fail(-ESHUTDOWN,
 				"rp_worker_submit: the worker is closed or being closed");
 	if (rpi_unlikely(atomic_load_explicit(&plane->fall, memory_order_acquire) !=
@@ -155,6 +158,30 @@ static int orchestrate(struct rp_run *run)
 	return err;
 }
 
+/* E5 with ALWAYS. Armed only once the run counts as running: who is told of its end
+ * must be able to collect it. Its tasks may all have ended before, and another thread
+ * may have collected it before; then the notice is delivered here. The frame stays this
+ * run's meanwhile, because this thread holds admission. */
+static __attribute__((noinline)) void arm_always(struct rp_run *run, uint64_t targets)
+{
+	const uint64_t seq = run->seq;
+	uint64_t seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
+
+	/* A waiter may have armed it for itself already. */
+	while (!atomic_compare_exchange_weak_explicit(
+		&run->frame->notice, &seen, seen | RPI_NOTICE_ARMED | targets,
+		memory_order_acq_rel, memory_order_relaxed))
+		;
+	atomic_thread_fence(memory_order_seq_cst);
+	rpi_run_poll(run, seq);
+	while (atomic_load_explicit(&run->word, memory_order_acquire) ==
+	       rpi_run_word(seq, RPI_RUN_FINISHING))
+		sched_yield();
+	if (atomic_load_explicit(&run->word, memory_order_acquire) ==
+	    rpi_run_word(seq, RPI_RUN_FREE))
+		rpi_plane_announce(run->plane, rpi_frame_take_notice(run->frame, seq));
+}
+
 /* All tasks are enqueued: from here on the run can end. */
 static void accept_run(struct rp_run *run)
 {
@@ -176,18 +203,12 @@ static void accept_run(struct rp_run *run)
 				      memory_order_relaxed);
 	}
 	/* Release: whoever sees this run's number here sees its targets. */
-	atomic_store_explicit(&run->frame->notice,
-			      run->seq << RPI_NOTICE_RUN_SHIFT | targets |
-				      (targets ? RPI_NOTICE_ARMED : 0),
+	atomic_store_explicit(&run->frame->notice, run->seq << RPI_NOTICE_RUN_SHIFT,
 			      memory_order_release);
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_RUNNING),
 			      memory_order_release);
-	if (rpi_unlikely(targets)) {
-		/* E5 with ALWAYS: the tasks may all have ended before the notice was
-		 * armed; then it is taken here. */
-		atomic_thread_fence(memory_order_seq_cst);
-		rpi_run_poll(run, run->seq);
-	}
+	if (rpi_unlikely(targets))
+		arm_always(run, targets);
 }
 
 /* A fall may have been judged before this run counted as running. */

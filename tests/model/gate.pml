@@ -235,11 +235,15 @@ sleep:
 	poll(run_idx, took, found);
 	atomic {
 		if
+#ifndef SLEEP_ON_FINISHING
+		:: found == OVER || (late && found != BUSY) ->
+#else
 		:: found == OVER || late ->
+#endif
 			found = 0;
 			goto disarm
 #ifndef SLEEP_ON_FINISHING
-		:: found == BUSY && !late ->
+		:: found == BUSY ->
 			found = 0;
 			goto sleep
 #endif
