@@ -263,7 +263,7 @@ static void of_several_closers_one_works_and_all_return_after_it(void **state)
 	}
 }
 
-/* --- Close while others submit --------------------------------------------------- */
+/* Close while others submit. */
 
 #define HANDLES_EACH 512
 

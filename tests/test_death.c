@@ -81,7 +81,7 @@ static void assert_outcome(struct rp_handle handle, int want, const char *how)
 	}
 }
 
-/* --- An entry ends its process ------------------------------------------------ */
+/* An entry ends its process. */
 
 static void an_entry_that_ends_its_process_is_reported_with_how(void **state)
 {
@@ -237,7 +237,7 @@ static void an_entry_that_exits_runs_no_handler_of_the_host(void **state)
 	assert_string_equal(text, "handler\nbuffered\nbuffered\n");
 }
 
-/* --- A process is killed from outside ---------------------------------------- */
+/* A process is killed from outside. */
 
 struct setting {
 	const char *name;
@@ -653,7 +653,7 @@ static void a_chip_that_is_continued_goes_on(void **state)
 	assert_nothing_left(worker);
 }
 
-/* --- A callback process dies ---------------------------------------------------- */
+/* A callback process dies. */
 
 static int noop_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
@@ -710,7 +710,7 @@ static void a_callback_that_exits_is_named(void **state)
 	assert_nothing_left(worker);
 }
 
-/* --- A host that takes every status ------------------------------------------- */
+/* A host that takes every status. */
 
 static void reap_everything(int sig)
 {
@@ -780,7 +780,7 @@ static void the_hosts_own_children_are_left_to_the_host(void **state)
 	assert_int_equal(proc_in_host(leave_others_alone, NULL), 0);
 }
 
-/* --- The parent dies ------------------------------------------------------------ */
+/* The parent dies. */
 
 enum doing {
 	DOING_IDLE,
@@ -880,7 +880,7 @@ static void processes_end_with_their_parent(void **state)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* --- A process writes what it never may ---------------------------------------- */
+/* A process writes what it never may. */
 
 enum nonsense {
 	WRITE_DONE_FAR,

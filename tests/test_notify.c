@@ -224,7 +224,7 @@ static void an_event_loop_that_forgets_to_reap_stops_nothing(void **state)
 	end(worker);
 }
 
-/* --- Loops with two in flight ------------------------------------------------------ */
+/* Loops with two in flight. */
 
 struct loop {
 	struct rp_worker *worker;
@@ -421,8 +421,7 @@ static void a_callers_io_uring_polls_the_descriptor_by_multishot(void **state)
 	run_uring_loop(true, 2);
 }
 
-/* --- A ring of the caller's own --------------------------------------------------------
- */
+/* A ring of the caller's own. */
 
 static int prepare_with_ring(struct io_uring *ring, enum rp_sleep_engine engine,
 			     uint32_t chip_count, struct rp_worker **worker_out)
@@ -551,8 +550,8 @@ static void a_ring_and_the_descriptor_are_told_both(void **state)
 	io_uring_queue_exit(&ring);
 }
 
-/* --- Death and close
- * --------------------------------------------------------------------- */
+/* Death and close
+ *. */
 
 static void expect_dead(struct rp_handle handle)
 {

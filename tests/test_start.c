@@ -164,7 +164,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* --- Refused before anything exists ---------------------------------------- */
+/* Refused before anything exists. */
 
 struct option_case {
 	const char *name;
@@ -378,7 +378,7 @@ static void callback_processes_are_the_most_any_program_wants(void **state)
 	rp_program_free(programs[1]);
 }
 
-/* --- Starting goes wrong --------------------------------------------------- */
+/* Starting goes wrong. */
 
 /* Two chips and one callback process, in the shape that `pages` gives. */
 static int prepare_three(enum rp_page_policy pages, double timeout_s,
@@ -555,7 +555,7 @@ static void a_cpu_that_is_not_there_is_named(void **state)
 	assert_true(proc_census_same(&before));
 }
 
-/* --- Limits of the system --------------------------------------------------- */
+/* Limits of the system. */
 
 /* One descriptor more each time, until there are enough. */
 static int low_descriptor_limit(void *arg)
@@ -674,7 +674,7 @@ static void many_prepares_and_closes_leak_nothing(void **state)
 	assert_true(proc_map_count(getpid(), NULL) - maps < 60);
 }
 
-/* --- The host application is a strange place ---------------------------------- */
+/* The host application is a strange place. */
 
 static int without_standard_descriptors(void *arg)
 {

@@ -146,7 +146,7 @@ static void every_policy_dispatches_on_every_engine(void **state)
 				}
 }
 
-/* --- Time-outs ------------------------------------------------------------------ */
+/* Time-outs. */
 
 static void a_time_out_that_races_with_the_end_changes_nothing(void **state)
 {
@@ -215,7 +215,7 @@ static void a_time_out_leaves_the_run_going_and_its_frame_taken(void **state)
 	}
 }
 
-/* --- Several threads --------------------------------------------------------------- */
+/* Several threads. */
 
 #define WAITERS 4
 
@@ -393,8 +393,7 @@ static void a_thread_that_is_held_anywhere_lets_nobody_sleep_for_ever(void **sta
 	sigaction(SIGUSR1, &saved, NULL);
 }
 
-/* --- The engine ----------------------------------------------------------------------
- */
+/* The engine. */
 
 static int host_without_uring(void *arg)
 {
@@ -478,8 +477,7 @@ static void the_environment_chooses_the_engine_when_the_caller_does_not(void **s
 	unsetenv("RINGPLANE_PARK");
 }
 
-/* --- What waiting costs ----------------------------------------------------------------
- */
+/* What waiting costs. */
 
 /* Of 1 s, more than any bookkeeping and much less than a spin. */
 #define IDLE_CPU_NS 50000000u

@@ -6,6 +6,9 @@
 #include "chip/server.h"
 #include "dispatch/frame.h"
 
+/* The kernel's own bound. */
+#define ERRNO_MAX 4095
+
 /* More outstanding misses than this no core has. */
 #define FETCH_LINES 16u
 
@@ -128,8 +131,11 @@ static __attribute__((cold, noinline)) void report(struct rp_chip *chip,
 		rpi_fail(-EINVAL, "returned %d, expected 0 or a negative errno", status);
 		chip->fail_code = status = -EINVAL;
 		why = rp_last_error();
+	} else if (chip->fail_code == status) {
+		why = chip->fail_text;
 	} else {
-		why = chip->fail_code == status ? chip->fail_text : strerror(-status);
+		/* Any int may come back; past this no errno lies. */
+		why = status >= -ERRNO_MAX ? strerror(-status) : "not an errno";
 	}
 	rpi_format(text, sizeof(text), "run %llu: %s '%s' of '%s' on %s %u: %s",
 		   (unsigned long long)task->run_seq, callback ? "callback" : "entry",
