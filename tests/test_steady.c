@@ -292,10 +292,6 @@ static void a_warm_dispatch_faults_no_page_on_either_side(void **state)
 	int tries;
 
 	(void)state;
-#if defined(__SANITIZE_ADDRESS__)
-	print_message("skipped: the sanitizer's own memory faults pages in\n");
-	skip();
-#endif
 	assert_int_equal(bench_open(&bench, RP_WAIT_SPIN), 0);
 	dispatch(&bench, WARM_UP);
 	/* The kernel may move a page in its own time: not in every stretch. */

@@ -165,7 +165,9 @@ void rpi_handles_finish(struct rpi_handles *handles, uint32_t idx, int status,
 
 	slot->status = status;
 	if (status)
-		rpi_format(handles->texts[idx], RPI_ERROR_BYTES, "%s", text ? text : "");
+		/* Bounded: it may be a process's text, whose end is its own word. */
+		rpi_format(handles->texts[idx], RPI_ERROR_BYTES, "%.*s",
+			   RPI_ERROR_BYTES - 1, text ? text : "");
 	/* Nobody else can write a word that no handle names. */
 	if (!slot->handed_out)
 		atomic_store_explicit(&slot->word, word | RPI_HANDLE_DONE,
