@@ -115,11 +115,10 @@ static inline bool rpi_spin_again(struct rpi_spin_wait *wait)
 static inline void rpi_spin_end(const struct rpi_spin_wait *wait, bool slept)
 {
 	uint64_t gap_ns = 0;
-	uint64_t end_ticks = wait->last_ticks;
 
 	/* Only RPI_SPIN_NEVER sleeps without a turn, and it does not care. */
 	if (wait->turn_count >= RPI_SPIN_TURNS)
-		gap_ns = rpi_clock_to_ns((slept ? rpi_clock_ticks() : end_ticks) -
+		gap_ns = rpi_clock_to_ns((slept ? rpi_clock_ticks() : wait->last_ticks) -
 					 wait->begin_ticks);
 	rpi_spin_observe(wait->spin, gap_ns);
 }
