@@ -7,18 +7,12 @@
 #ifndef RPI_TESTS_SUPPORT_H
 #define RPI_TESTS_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <ringplane/ringplane.h>
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#include "check.h"
 
 /* Ends a hang; nothing here takes a tenth of it. */
 #define WATCHDOG_S  120
@@ -164,16 +158,6 @@ bool gate_comes_entered(uint32_t gate, uint64_t tasks);
 void bed_breathe(void);
 
 struct rp_worker_stats bed_stats(struct bed *bed);
-
-/* The last error's line holds each of these. */
-void check_line(const char *file, int line, const char *text, const char *const *needles);
-#define assert_says(...)                                \
-	check_line(__FILE__, __LINE__, rp_last_error(), \
-		   (const char *const[]){ __VA_ARGS__, NULL })
-
-/* assert_int_equal() that shows the error line. */
-void check_ok(const char *file, int line, int err);
-#define assert_ok(call) check_ok(__FILE__, __LINE__, (call))
 
 /* A small generator; the same numbers for the same seed everywhere. */
 uint64_t bed_random(uint64_t *seed);
