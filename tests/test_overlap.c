@@ -36,7 +36,7 @@ static int64_t pick(int64_t low, int64_t high)
 
 static int set_seed(void **state)
 {
-	const char *text = getenv("RINGPLANE_SEED");
+	const char *text = getenv("RINGPLANE_TEST_SEED");
 	uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
 
 	(void)state;
