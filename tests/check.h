@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The test framework with all that it needs, and assertions about errors. */
+/* The test framework with all that it needs, and assertions that it lacks. */
 #ifndef RPI_TESTS_CHECK_H
 #define RPI_TESTS_CHECK_H
 
@@ -23,5 +23,9 @@ void check_line(const char *file, int line, const char *text, const char *const 
 /* assert_int_equal() that shows the error line. */
 void check_ok(const char *file, int line, int err);
 #define assert_ok(call) check_ok(__FILE__, __LINE__, (call))
+
+/* assert_float_equal() for doubles that were computed: equal but for the rounding. */
+void check_near(const char *file, int line, double got, double want);
+#define assert_near(got, want) check_near(__FILE__, __LINE__, (got), (want))
 
 #endif

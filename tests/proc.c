@@ -443,3 +443,25 @@ int proc_in_host(int (*body)(void *arg), void *arg)
 			;
 	return status;
 }
+
+struct hushed {
+	int (*body)(void *arg);
+	void *arg;
+};
+
+static int run_hushed(void *arg)
+{
+	const struct hushed *hushed = arg;
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	PROC_MUST(dup2(nowhere, STDERR_FILENO) == STDERR_FILENO);
+	return hushed->body(hushed->arg);
+}
+
+bool proc_aborts(int (*body)(void *arg), void *arg)
+{
+	struct hushed hushed = { body, arg };
+	int status = proc_in_host(run_hushed, &hushed);
+
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}

@@ -91,6 +91,9 @@ int proc_in_host(int (*body)(void *arg), void *arg);
 /* The same, not waited for. */
 pid_t proc_fork_host(int (*body)(void *arg), void *arg);
 
+/* Whether abort() ends it, as a failed assertion does. What it prints is not shown. */
+bool proc_aborts(int (*body)(void *arg), void *arg);
+
 /* For code in a host: an assertion of the test framework would go on with the next
  * test there. */
 #define PROC_MUST(cond)                                                            \

@@ -40,7 +40,7 @@ static int set_seed(void **state)
 	uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
 
 	(void)state;
-	print_message("RINGPLANE_SEED=%" PRIu64 "\n", seed);
+	print_message("RINGPLANE_TEST_SEED=%" PRIu64 "\n", seed);
 	/* The generator must not start at 0. */
 	random_state = seed * 2 + 1;
 	return 0;
