@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "process/hygiene.h"
+#include "process/leave.h"
 #include "worker/worker.h"
 
 /* Shared memory of the caller that is touched before a process is ready; more is
@@ -208,7 +209,7 @@ int rpi_child_main(void *child_arg)
 
 	rpi_child_bind_to_parent(arg->parent);
 	rpi_child_reset_signals();
-	rpi_child_leave_quietly();
+	rpi_leave_quietly();
 	fill_server(worker, arg->peer_idx);
 	err = start(worker, arg);
 	if (err) {

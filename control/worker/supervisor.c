@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "process/leave.h"
 #include "worker/worker.h"
 
 /* What processes get to leave by themselves when nothing is in flight. */
@@ -321,7 +322,11 @@ static void *supervise(void *arg)
 
 	prctl(PR_SET_NAME, "rp-supervisor");
 	deadline_ns += timeout_ns < 9e18 ? (uint64_t)timeout_ns : UINT64_MAX / 2;
-	err = fork_all(worker, getpid());
+	err = rpi_leave_register(worker);
+	if (!err) {
+		err = fork_all(worker, getpid());
+		rpi_leave_unregister(worker);
+	}
 	if (!err)
 		err = await_ready(worker, deadline_ns);
 	if (err)
