@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
