@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/futex.h"
+#include "base/testing.h"
 #include "chip/server.h"
 #include "staging/command.h"
 
@@ -28,8 +29,10 @@ static int copy_out(struct rp_chip *chip, const struct rpi_command *command,
 static int carry_out(struct rp_chip *chip, const struct rpi_command *command,
 		     struct rpi_reply *reply)
 {
-	int err;
+	int err = rpi_test_point("chip.command");
 
+	if (err)
+		return err;
 	switch (command->op) {
 	case RPI_COMMAND_COPY_IN:
 		err = copy_in(chip, command);
@@ -60,6 +63,7 @@ void rpi_server_command(struct rp_chip *chip)
 		&chip->commands.lane->replies[seq & (RPI_COMMAND_SLOTS - 1)];
 
 	reply->status = carry_out(chip, command, reply);
+	rpi_test_point("chip.copied");
 	chip->commands.next_seq = seq + 1;
 	/* C2 */
 	atomic_store_explicit(&reply->seq, seq, memory_order_release);

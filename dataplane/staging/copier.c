@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/futex.h"
+#include "base/testing.h"
 #include "memory/copy.h"
 
 /* A fall is told by a wake-up as well; this only bounds a missed one. */
@@ -77,6 +78,7 @@ void rpi_copier_send(struct rpi_copier *copier)
 	struct rpi_command *command =
 		&copier->lane->commands[copier->next_seq & (RPI_COMMAND_SLOTS - 1)];
 
+	rpi_test_point("copier.send");
 	/* C1 */
 	atomic_store_explicit(&command->seq, copier->next_seq, memory_order_release);
 	copier->next_seq++;
@@ -120,6 +122,7 @@ int rpi_copier_reply(struct rpi_copier *copier, const struct rpi_reply **reply_o
 	struct rpi_spin_wait wait;
 	bool slept = false;
 
+	rpi_test_point("copier.reply");
 	rpi_spin_begin(&wait, &copier->spin);
 	while (!replied(copier, seq) && !fallen(copier) && rpi_spin_again(&wait))
 		;
