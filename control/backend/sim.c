@@ -18,6 +18,12 @@
 /* Backed before the first task: what a small dispatch touches. */
 #define PREFAULT_BYTES HUGE_BYTES
 
+/* Where each chip's memory is asked for, as far as an address space has such places.
+ * Forked from one parent, all chips would get the same address, and it would soon be
+ * some host memory's too: like this an address tells whose it is. */
+#define CHIP_BASE   ((uint64_t)1 << 45)
+#define CHIP_STRIDE ((uint64_t)1 << 40)
+
 struct rpi_device {
 	uint8_t *base;	 /* of the mapping */
 	size_t mapped;	 /* its bytes */
@@ -39,7 +45,8 @@ static int sim_open(const struct rpi_device_config *config,
 	if (!device)
 		return rpi_fail(-ENOMEM, "sim: chip %u: no memory", config->chip);
 	device->mapped = bytes + HUGE_BYTES;
-	device->base = mmap(NULL, device->mapped, PROT_READ | PROT_WRITE,
+	device->base = mmap((void *)(uintptr_t)(CHIP_BASE + config->chip * CHIP_STRIDE),
+			    device->mapped, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (device->base == MAP_FAILED) {
 		err = -errno;
