@@ -105,41 +105,51 @@ static int drain_runs(struct rpi_plane *plane, uint64_t deadline_ns)
 	}
 }
 
-/* Copies that were let in before `closing` end; nobody begins one any more. */
-static void end_copies(struct rp_worker *worker)
+/* Copies that were let in before `closing` end; nobody begins one any more. 0, or
+ * -ETIMEDOUT. */
+static int drain_copies(struct rp_worker *worker, uint64_t deadline_ns)
 {
+	struct timespec moment = { .tv_nsec = BUILDING_LOOK_NS };
 	uint32_t peer;
 
 	for (peer = 0; peer < worker->plane.peer_count; peer++) {
-		rpi_admission_enter(&worker->copiers[peer].turn);
-		rpi_admission_leave(&worker->copiers[peer].turn);
+		while (rpi_admission_taken(&worker->copiers[peer].turn)) {
+			if (rpi_now_ns() >= deadline_ns)
+				return -ETIMEDOUT;
+			nanosleep(&moment, NULL);
+		}
 	}
+	return 0;
 }
 
 static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
+	uint64_t deadline_ns = timeout_ns == RP_WAIT_FOREVER
+				       ? UINT64_MAX
+				       : rpi_now_ns() + (uint64_t)timeout_ns;
 	struct unheard unheard;
 	int late;
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
-	late = drain_runs(plane, timeout_ns == RP_WAIT_FOREVER
-					 ? UINT64_MAX
-					 : rpi_now_ns() + (uint64_t)timeout_ns);
+	late = drain_runs(plane, deadline_ns);
+	if (!late)
+		late = drain_copies(worker, deadline_ns);
 	if (late) {
 		rpi_supervisor_order(worker, RPI_ORDER_KILL);
 		drain_runs(plane, UINT64_MAX);
+		drain_copies(worker, UINT64_MAX);
 	}
 	/* Whoever was admitted before `closing` has left; nobody enters any more. */
 	rpi_admission_enter(&plane->admission);
 	rpi_admission_leave(&plane->admission);
-	end_copies(worker);
 	rpi_supervisor_order(worker, RPI_ORDER_STOP);
 	rpi_supervisor_join(worker);
 	if (late)
 		return rpi_fail(-ETIMEDOUT,
-				"rp_worker_close: dispatches were still running after "
-				"timeout_ns %lld, the worker processes were killed",
+				"rp_worker_close: dispatches or copies were still "
+				"running after timeout_ns %lld, the worker processes "
+				"were killed",
 				(long long)timeout_ns);
 	collect_unheard(worker, &unheard);
 	if (unheard.status)

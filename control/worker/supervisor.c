@@ -304,8 +304,9 @@ static bool watch(struct rp_worker *worker)
 	case RPI_ORDER_KILL:
 		if (atomic_load_explicit(&worker->plane.fall, memory_order_relaxed) ==
 		    RPI_FALL_NONE)
-			fall(worker, "the worker was killed: dispatches were still "
-				     "running at the deadline of rp_worker_close()");
+			fall(worker, "the worker was killed: dispatches or copies were "
+				     "still running at the deadline of "
+				     "rp_worker_close()");
 		return true;
 	default:
 		return false;

@@ -191,13 +191,13 @@ RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 			 const struct rp_run_config *config);
 
 /*
- * End the worker: refuse new dispatches, let the accepted ones end in order,
- * stop the processes and reap them. Idempotent; of several closers one does the
+ * End the worker: refuse new dispatches and copies, let the accepted ones end in
+ * order, stop the processes and reap them. Idempotent; of several closers one does the
  * work and all return after it. Handles stay readable.
  *
- * timeout_ns  how long the accepted dispatches may take; RP_WAIT_FOREVER waits.
- *             After it the processes are killed and those dispatches end with
- *             -EOWNERDEAD.
+ * timeout_ns  how long the accepted dispatches and copies may take;
+ *             RP_WAIT_FOREVER waits. After it the processes are killed and what
+ *             was going on ends with -EOWNERDEAD.
  *
  * Threads     any, also while others submit and wait. Blocks: yes.
  * Returns     0
