@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/testing.h"
 #include "staging/copier.h"
 #include "tensor/store.h"
 #include "worker/worker.h"
@@ -30,14 +31,19 @@ int rpi_device_check(struct rp_worker *worker, const char *call)
 	return 0;
 }
 
+static int check_chip(const struct rp_worker *worker, const char *call, uint32_t chip)
+{
+	if (chip < worker->plane.chip_count)
+		return 0;
+	return rpi_fail(-EINVAL, "%s: chip %u, expected 0..%u", call, chip,
+			worker->plane.chip_count - 1);
+}
+
 static int check(struct rp_worker *worker, const char *call, uint32_t chip)
 {
 	int err = rpi_device_check(worker, call);
 
-	if (!err && chip >= worker->plane.chip_count)
-		err = rpi_fail(-EINVAL, "%s: chip %u, expected 0..%u", call, chip,
-			       worker->plane.chip_count - 1);
-	return err;
+	return err ? err : check_chip(worker, call, chip);
 }
 
 int rp_worker_device_alloc(struct rp_worker *worker, uint32_t chip, size_t bytes,
@@ -63,23 +69,36 @@ int rp_worker_device_free(struct rp_worker *worker, uint32_t chip, uint64_t addr
 {
 	static const char call[] = "rp_worker_device_free";
 	struct rpi_block *block;
-	int err = check(worker, call, chip);
+	int err;
 
+	/* As for tensors: also when the worker is closed, or its chips are dead. */
+	if (!worker)
+		return rpi_fail(-EINVAL, "%s: worker NULL, expected one", call);
+	err = check_chip(worker, call, chip);
 	if (err)
 		return err;
 	pthread_mutex_lock(&worker->store.lock);
 	block = rpi_heap_find(&worker->store.heaps[chip], address);
-	if (block && block->owner == RAW)
-		rpi_heap_free(&worker->store.heaps[chip], block);
-	else
+	if (!block || block->owner != RAW)
 		err = rpi_fail(-EINVAL,
 			       "%s: %#" PRIx64
 			       " on chip %u, expected the start of a live "
 			       "block of rp_worker_device_alloc()%s",
 			       call, address, chip,
 			       block ? " (it is a tensor: rp_worker_free_tensor())" : "");
+	if (!err)
+		err = rpi_device_may_give(call);
+	if (!err)
+		rpi_heap_free(&worker->store.heaps[chip], block);
 	pthread_mutex_unlock(&worker->store.lock);
 	return err;
+}
+
+int rpi_device_may_give(const char *call)
+{
+	int err = rpi_test_point("device.give");
+
+	return err ? rpi_fail(err, "%s: giving the memory back failed", call) : 0;
 }
 
 int rp_worker_tensor_address(struct rp_worker *worker, const struct rp_tensor *tensor,
@@ -105,45 +124,55 @@ int rp_worker_tensor_address(struct rp_worker *worker, const struct rp_tensor *t
 	return 0;
 }
 
-/* The device side of a copy: the allocation, its bounds. Two comparisons, because
- * offset + bytes may wrap. */
+/* Why no allocation starts at an address. Under the lock. */
+static int fail_address(const struct rpi_store *store, const char *call, uint32_t chip,
+			uint64_t address)
+{
+	struct rpi_block *holding = rpi_heap_holding(&store->heaps[chip], address);
+	uint32_t other = rpi_store_chip_of(store, address);
+
+	if (holding)
+		return rpi_fail(
+			-EINVAL,
+			"%s: address %#" PRIx64 " lies inside the allocation at %#" PRIx64
+			", expected its start and an offset of %" PRIu64,
+			call, address, holding->address, address - holding->address);
+	if (other != chip && other != RP_MAX_PEERS)
+		return rpi_fail(-EINVAL,
+				"%s: address %#" PRIx64
+				" is chip %u's, expected one of chip %u",
+				call, address, other, chip);
+	return rpi_fail(-EINVAL,
+			"%s: address %#" PRIx64
+			" on chip %u, expected the start of a live allocation",
+			call, address, chip);
+}
+
+/* The device side of a copy: the allocation, and what was asked for it. */
 static int check_device_range(struct rp_worker *worker, const char *call, uint32_t chip,
 			      uint64_t address, size_t offset, size_t bytes)
 {
-	struct rpi_heap *heap = &worker->store.heaps[chip];
-	struct rpi_block *holding = NULL;
+	struct rpi_store *store = &worker->store;
 	struct rpi_block *block;
-	uint64_t base = 0;
 	uint64_t have = 0;
+	int err = 0;
 
 	if (!bytes)
 		return rpi_fail(-EINVAL, "%s: bytes 0, expected at least 1", call);
-	pthread_mutex_lock(&worker->store.lock);
-	block = rpi_heap_find(heap, address);
-	if (!block)
-		holding = rpi_heap_holding(heap, address);
+	pthread_mutex_lock(&store->lock);
+	block = rpi_heap_find(&store->heaps[chip], address);
 	if (block)
-		have = block->bytes;
-	if (holding)
-		base = holding->address;
-	pthread_mutex_unlock(&worker->store.lock);
-	if (holding)
-		return rpi_fail(-EINVAL,
-				"%s: address %#" PRIx64
-				" lies inside the allocation at %#" PRIx64
-				", expected its start and an offset of %" PRIu64,
-				call, address, base, address - base);
-	if (!block)
-		return rpi_fail(-EINVAL,
-				"%s: address %#" PRIx64
-				" on chip %u, expected the start of a live allocation",
-				call, address, chip);
-	if (offset > have || bytes > have - offset)
-		return rpi_fail(
+		have = block->asked;
+	else
+		err = fail_address(store, call, chip, address);
+	pthread_mutex_unlock(&store->lock);
+	/* Two comparisons, because offset + bytes may wrap. */
+	if (!err && (offset > have || bytes > have - offset))
+		err = rpi_fail(
 			-ERANGE,
 			"%s: offset %zu + %zu bytes, the allocation holds %" PRIu64, call,
 			offset, bytes, have);
-	return 0;
+	return err;
 }
 
 static int check_host_range(const char *call, const void *host, size_t offset,
@@ -170,22 +199,20 @@ static bool is_named(struct rp_worker *worker, const void *host, size_t bytes)
 
 /* Back the chip's chunks before the first copy that goes through them: an error here
  * is a code, one at the first touch would be a signal. The turn is the caller's. */
-static int back_chunks(struct rp_worker *worker, struct rpi_copier *copier, size_t bytes,
-		       bool named)
+static int back_chunks(struct rp_worker *worker, struct rpi_copier *copier)
 {
 	const size_t each = RPI_STAGING_CHUNKS * RPI_STAGING_CHUNK_BYTES;
 	int err;
 
-	if (named || bytes <= RPI_COMMAND_INLINE || copier->backed)
+	if (copier->backed)
 		return 0;
 	err = rpi_region_populate(&worker->chunks, copier->peer_idx * each, each);
 	copier->backed = !err;
 	return err;
 }
 
-/* One copy with the turn of its chip. */
-static int copy(struct rp_worker *worker, const char *call, uint32_t chip,
-		uint64_t device, void *host, size_t bytes, bool up)
+int rpi_device_copy(struct rp_worker *worker, const char *call, uint32_t chip,
+		    uint64_t device, void *host, size_t bytes, bool up)
 {
 	struct rpi_copier *copier = &worker->copiers[chip];
 	bool named = is_named(worker, host, bytes);
@@ -193,7 +220,8 @@ static int copy(struct rp_worker *worker, const char *call, uint32_t chip,
 
 	if (err)
 		return err;
-	err = back_chunks(worker, copier, bytes, named);
+	if (!named && bytes > RPI_COMMAND_INLINE)
+		err = back_chunks(worker, copier);
 	if (!err)
 		err = up ? rpi_copier_in(copier, device, host, bytes, named)
 			 : rpi_copier_out(copier, host, device, bytes, named);
@@ -214,16 +242,16 @@ int rp_worker_copy_to(struct rp_worker *worker, uint32_t chip, uint64_t address,
 	if (err)
 		return err;
 	/* Not written through in this direction. */
-	return copy(worker, call, chip, address + dst_offset,
-		    (uint8_t *)(uintptr_t)src + src_offset, bytes, true);
+	return rpi_device_copy(worker, call, chip, address + dst_offset,
+			       (uint8_t *)(uintptr_t)src + src_offset, bytes, true);
 }
 
 int rp_worker_copy_from(struct rp_worker *worker, uint32_t chip, uint64_t address,
 			size_t src_offset, void *dst, size_t dst_offset, size_t bytes)
 {
 	static const char call[] = "rp_worker_copy_from";
-	uint8_t *to = (uint8_t *)dst + dst_offset;
 	int err = check(worker, call, chip);
+	uint8_t *to;
 
 	if (!err)
 		err = check_host_range(call, dst, dst_offset, bytes);
@@ -231,10 +259,12 @@ int rp_worker_copy_from(struct rp_worker *worker, uint32_t chip, uint64_t addres
 		err = check_device_range(worker, call, chip, address, src_offset, bytes);
 	if (err)
 		return err;
+	to = (uint8_t *)dst + dst_offset;
 	err = rpi_inherited_check_write(&worker->inherited, call, to, bytes);
 	if (err)
 		return err;
-	return copy(worker, call, chip, address + src_offset, to, bytes, false);
+	return rpi_device_copy(worker, call, chip, address + src_offset, to, bytes,
+			       false);
 }
 
 /* Take the turns of several chips in one order, so that no two threads wait for each
@@ -280,13 +310,14 @@ int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
 	struct rpi_copier *copiers[RP_MAX_PEERS];
 	uint64_t devices[RP_MAX_PEERS];
 	uint64_t set = 0;
+	bool named;
 	size_t i;
 	int err = rpi_device_check(worker, call);
 
 	if (!err && (!chips || !addresses || !count || count > worker->plane.chip_count))
 		err = rpi_fail(-EINVAL,
 			       "%s: %zu chips, expected 1..%u, and their addresses", call,
-			       count, worker ? worker->plane.chip_count : 0);
+			       count, worker->plane.chip_count);
 	if (!err)
 		err = check_host_range(call, src, 0, bytes);
 	for (i = 0; i < count && !err; i++) {
@@ -306,102 +337,13 @@ int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
 		err = enter_all(worker, call, set);
 	if (err)
 		return err;
-	err = back_chunks(worker, copiers[0], bytes, is_named(worker, src, bytes));
+	named = is_named(worker, src, bytes);
+	if (!named)
+		err = back_chunks(worker, copiers[0]);
 	if (!err)
-		err = rpi_copier_in_all(copiers, devices, count, src, bytes,
-					is_named(worker, src, bytes));
+		err = rpi_copier_in_all(copiers, devices, count, src, bytes, named);
 	leave_all(worker, set);
 	return err;
-}
-
-int rpi_device_upload(struct rp_worker *worker, const char *call,
-		      const struct rp_tensor *tensor, const void *host, size_t bytes)
-{
-	struct rpi_resident where;
-	int err = rpi_store_resolve(&worker->store, call, tensor, &where);
-
-	return err ? err
-		   : copy(worker, call, where.chip, where.address,
-			  (void *)(uintptr_t)host, bytes, true);
-}
-
-/* One shard's copy, for a thread of its own. */
-struct shard_copy {
-	struct rp_worker *worker;
-	const char *call;
-	struct rpi_shard shard;
-	uint8_t *host;
-	size_t bytes;
-	bool up;
-	int err;
-	char text[RPI_ERROR_BYTES];
-};
-
-static void *copy_shard(void *arg)
-{
-	struct shard_copy *job = arg;
-
-	job->err = copy(job->worker, job->call, job->shard.chip,
-			job->shard.block->address, job->host, job->bytes, job->up);
-	if (job->err)
-		rpi_format(job->text, sizeof(job->text), "%s", rp_last_error());
-	return NULL;
-}
-
-/* Below this a thread costs more than it saves. */
-#define SHARD_THREAD_BYTES ((size_t)256 << 10)
-
-static int run_shards(struct shard_copy *copies, size_t count, size_t bytes)
-{
-	pthread_t threads[RP_MAX_PEERS];
-	bool started[RP_MAX_PEERS] = { false };
-	size_t i;
-
-	/* The caller's thread takes the first; without threads it takes them all. */
-	for (i = 1; i < count && bytes >= SHARD_THREAD_BYTES; i++)
-		started[i] = !pthread_create(&threads[i], NULL, copy_shard, &copies[i]);
-	for (i = 0; i < count; i++)
-		if (!started[i])
-			copy_shard(&copies[i]);
-	for (i = 0; i < count; i++)
-		if (started[i])
-			pthread_join(threads[i], NULL);
-	for (i = 0; i < count; i++) {
-		if (!copies[i].err)
-			continue;
-		rpi_error_set(copies[i].text);
-		return copies[i].err;
-	}
-	return 0;
-}
-
-int rpi_device_shards(struct rp_worker *worker, const char *call,
-		      const struct rp_tensor *stacked, void *host, bool up)
-{
-	struct shard_copy copies[RP_MAX_PEERS];
-	enum rpi_entry_kind kind;
-	struct rpi_entry *entry;
-	size_t count;
-	size_t i;
-	int err;
-
-	err = rpi_store_find(&worker->store, call, stacked, &entry, &kind);
-	if (!err && !up)
-		err = rpi_inherited_check_write(&worker->inherited, call, host,
-						entry->bytes * (size_t)entry->shape[0]);
-	if (err)
-		return err;
-	count = (size_t)entry->shape[0];
-	for (i = 0; i < count; i++) {
-		copies[i] =
-			(struct shard_copy){ .worker = worker,
-					     .call = call,
-					     .shard = entry->shards[i],
-					     .host = (uint8_t *)host + i * entry->bytes,
-					     .bytes = entry->bytes,
-					     .up = up };
-	}
-	return run_shards(copies, count, entry->bytes);
 }
 
 int rp_worker_committed_device_memory(struct rp_worker *worker, uint32_t chip,
@@ -430,10 +372,10 @@ int rp_worker_device_memory_info(struct rp_worker *worker, uint32_t chip,
 
 	if (!err && (!free_out || !total_out))
 		err = rpi_fail(-EINVAL, "%s: free_out or total_out NULL", call);
-	if (!err && !(worker->backend->capabilities & RPI_CAP_MEMORY_INFO))
-		err = rpi_fail(-EOPNOTSUPP,
-			       "%s: backend '%s' has no card whose memory could be asked "
-			       "for",
-			       call, worker->backend->name);
-	return err;
+	if (err)
+		return err;
+	/* A backend that knows will be asked through a command. None does yet. */
+	return rpi_fail(-EOPNOTSUPP,
+			"%s: backend '%s' has no card whose memory could be asked for",
+			call, worker->backend->name);
 }

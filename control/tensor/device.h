@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <ringplane/device.h>
 
@@ -13,12 +14,11 @@ struct rp_worker;
  * -EOWNERDEAD with an error line. */
 int rpi_device_check(struct rp_worker *worker, const char *call);
 
-/* Host bytes into a whole resident tensor. */
-int rpi_device_upload(struct rp_worker *worker, const char *call,
-		      const struct rp_tensor *tensor, const void *host, size_t bytes);
+/* One copy of checked ranges, up to the chip or down, with the chip's turn. */
+int rpi_device_copy(struct rp_worker *worker, const char *call, uint32_t chip,
+		    uint64_t device, void *host, size_t bytes, bool up);
 
-/* Every shard of a stacked tensor, up or down, all chips at once. */
-int rpi_device_shards(struct rp_worker *worker, const char *call,
-		      const struct rp_tensor *stacked, void *host, bool up);
+/* The place where giving memory back could fail: before anything has changed. */
+int rpi_device_may_give(const char *call);
 
 #endif

@@ -13,8 +13,27 @@
 #include <ringplane/device.h>
 
 #include "base/error.h"
+#include "base/testing.h"
 
 #define FIRST_SLOTS 256u
+
+/* So many blocks of the request's own list are tried first: freed blocks are mostly
+ * asked for again in their size, and a hole that fits beats a cut. */
+#define CLOSE_TRIES 4u
+
+static void count_look(struct rpi_heap *heap)
+{
+#ifdef RPI_TESTING
+	heap->looks++;
+#else
+	(void)heap;
+#endif
+}
+
+static void *new_memory(size_t count, size_t bytes)
+{
+	return rpi_test_point("heap.memory") ? NULL : calloc(count, bytes);
+}
 
 static uint32_t log2_of(uint64_t bytes)
 {
@@ -85,8 +104,10 @@ static void hash_out(struct rpi_heap *heap, const struct rpi_block *block)
 {
 	struct rpi_block **link = &heap->live[slot_of(heap, block->address)];
 
-	while (*link != block)
+	while (*link != block) {
+		count_look(heap);
 		link = &(*link)->after;
+	}
 	*link = block->after;
 }
 
@@ -95,7 +116,7 @@ static void grow_hash(struct rpi_heap *heap)
 {
 	uint32_t old_slots = heap->live_slots;
 	struct rpi_block **old = heap->live;
-	struct rpi_block **live = calloc(2 * (size_t)old_slots, sizeof(*live));
+	struct rpi_block **live = new_memory(2 * (size_t)old_slots, sizeof(*live));
 	uint32_t i;
 
 	if (!live)
@@ -113,17 +134,19 @@ static void grow_hash(struct rpi_heap *heap)
 	free(old);
 }
 
-int rpi_heap_init(struct rpi_heap *heap, uint64_t base, uint64_t bytes)
+int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes)
 {
-	struct rpi_block *all = calloc(1, sizeof(*all));
+	struct rpi_block *all = new_memory(1, sizeof(*all));
 
 	memset(heap, 0, sizeof(*heap));
-	heap->live = calloc(FIRST_SLOTS, sizeof(*heap->live));
+	heap->chip = chip;
+	heap->live = new_memory(FIRST_SLOTS, sizeof(*heap->live));
 	if (!all || !heap->live) {
 		free(all);
 		free(heap->live);
 		heap->live = NULL;
-		return rpi_fail(-ENOMEM, "prepare: no memory for a device heap");
+		return rpi_fail(-ENOMEM, "prepare: no memory for the heap of chip %u",
+				chip);
 	}
 	heap->live_slots = FIRST_SLOTS;
 	heap->base = base;
@@ -175,18 +198,30 @@ static struct rpi_block *first_from(const struct rpi_heap *heap, uint32_t bin)
 	return heap->bins[word * 64 + (uint32_t)__builtin_ctzll(bits)];
 }
 
-/* The list below may hold one that fits too: looked through only when nothing larger
- * is left, so that an exhausted heap is exhausted for good. */
-static struct rpi_block *find_fit(const struct rpi_heap *heap, uint64_t bytes)
+static struct rpi_block *first_that_fits(struct rpi_heap *heap, uint64_t bytes,
+					 uint32_t tries)
 {
-	struct rpi_block *block = first_from(heap, bin_above(bytes));
+	struct rpi_block *block = heap->bins[bin_of(bytes)];
 
-	if (block)
-		return block;
-	for (block = heap->bins[bin_of(bytes)]; block; block = block->after)
+	while (block && tries--) {
+		count_look(heap);
 		if (block->bytes >= bytes)
 			return block;
+		block = block->after;
+	}
 	return NULL;
+}
+
+/* The request's own list holds blocks that fit and others that don't. It is looked
+ * through to its end only when nothing larger is left, so that memory is never refused
+ * that is there. */
+static struct rpi_block *find_fit(struct rpi_heap *heap, uint64_t bytes)
+{
+	struct rpi_block *block = first_that_fits(heap, bytes, CLOSE_TRIES);
+
+	if (!block)
+		block = first_from(heap, bin_above(bytes));
+	return block ? block : first_that_fits(heap, bytes, UINT32_MAX);
 }
 
 static uint64_t largest_free(const struct rpi_heap *heap)
@@ -208,7 +243,7 @@ static void split(struct rpi_heap *heap, struct rpi_block *block, uint64_t bytes
 
 	if (block->bytes == bytes)
 		return;
-	rest = calloc(1, sizeof(*rest));
+	rest = new_memory(1, sizeof(*rest));
 	if (!rest)
 		return; /* the block keeps the rest */
 	rest->address = block->address + bytes;
@@ -235,14 +270,17 @@ int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 	block = bytes <= heap->bytes && rounded <= heap->bytes ? find_fit(heap, rounded)
 							       : NULL;
 	if (!block)
-		return rpi_fail(
-			-ENOMEM,
-			"%s: %" PRIu64 " bytes of device memory, free are %" PRIu64
-			", the largest block has %" PRIu64 " (device_memory_bytes)",
-			call, bytes, heap->bytes - heap->committed, largest_free(heap));
+		return rpi_fail(-ENOMEM,
+				"%s: %" PRIu64
+				" bytes of chip %u's device memory, free are "
+				"%" PRIu64 ", the largest block has %" PRIu64
+				" (device_memory_bytes)",
+				call, bytes, heap->chip, heap->bytes - heap->committed,
+				largest_free(heap));
 	unlist_free(heap, block);
 	split(heap, block, rounded);
 	block->owner = owner;
+	block->asked = bytes;
 	hash_in(heap, block);
 	heap->committed += block->bytes;
 	if (++heap->live_count > 2 * heap->live_slots)
@@ -280,12 +318,14 @@ void rpi_heap_free(struct rpi_heap *heap, struct rpi_block *block)
 	list_free(heap, block);
 }
 
-struct rpi_block *rpi_heap_find(const struct rpi_heap *heap, uint64_t address)
+struct rpi_block *rpi_heap_find(struct rpi_heap *heap, uint64_t address)
 {
 	struct rpi_block *block = heap->live[slot_of(heap, address)];
 
-	while (block && block->address != address)
+	while (block && block->address != address) {
+		count_look(heap);
 		block = block->after;
+	}
 	return block;
 }
 

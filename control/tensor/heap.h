@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Device memory of one chip, managed in the parent: no round trip, constant time.
- * Blocks start on RP_DEVICE_ALIGN and join their free neighbours when given back.
- * Not thread-safe; its owner has a lock.
+ * Device memory of one chip, managed in the parent: no round trip. Constant time, but
+ * for the last look before -ENOMEM. Blocks start on RP_DEVICE_ALIGN and join their free
+ * neighbours when given back. Not thread-safe; its owner has a lock.
  */
 #ifndef RPI_TENSOR_HEAP_H
 #define RPI_TENSOR_HEAP_H
@@ -14,6 +14,7 @@
 struct rpi_block {
 	uint64_t address;
 	uint64_t bytes;		 /* a multiple of RP_DEVICE_ALIGN */
+	uint64_t asked;		 /* what a live block was asked for: its user's bounds */
 	struct rpi_block *below; /* neighbours by address */
 	struct rpi_block *above;
 	struct rpi_block *before; /* in its free list */
@@ -34,22 +35,28 @@ struct rpi_heap {
 	struct rpi_block **live;	       /* hash by address */
 	uint32_t live_slots;		       /* power of two */
 	uint32_t live_count;
+	uint32_t chip; /* for error lines */
+#ifdef RPI_TESTING
+	uint64_t looks; /* blocks looked at so far */
+#endif
 };
 
-/* Manage [base, base + bytes); base aligned to RP_DEVICE_ALIGN. 0 or -ENOMEM. */
-int rpi_heap_init(struct rpi_heap *heap, uint64_t base, uint64_t bytes);
+/* Manage [base, base + bytes) of a chip; base aligned to RP_DEVICE_ALIGN. 0 or
+ * -ENOMEM. */
+int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes);
 void rpi_heap_fini(struct rpi_heap *heap);
 
-/* The smallest list's first block that fits. 0; -ENOMEM with an error line that says
- * what was asked, what is free, and the largest free block; -EINVAL for 0 bytes. */
+/* A block that fits closely, or else the smallest list's first that is large enough. 0;
+ * -ENOMEM with an error line that says what was asked, what is free, and the largest
+ * free block; -EINVAL for 0 bytes. */
 int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 		   uint32_t owner, struct rpi_block **block_out);
 void rpi_heap_free(struct rpi_heap *heap, struct rpi_block *block);
 
 /* The live block that starts at `address`, or NULL. */
-struct rpi_block *rpi_heap_find(const struct rpi_heap *heap, uint64_t address);
+struct rpi_block *rpi_heap_find(struct rpi_heap *heap, uint64_t address);
 
-/* The live block that holds `address`, for messages; slow. */
+/* The live block that holds `address`, for error lines; slow. */
 struct rpi_block *rpi_heap_holding(const struct rpi_heap *heap, uint64_t address);
 
 #endif

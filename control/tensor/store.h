@@ -2,8 +2,8 @@
 /*
  * The device memory of a worker: one heap per chip, and the table of what lives in
  * them. A tensor is named by index and generation, stamped with its worker, so that a
- * stale name and another worker's are told apart. Owned by the worker; a mutex guards
- * changes, look-ups on the dispatch path take none.
+ * stale name and another worker's are told apart; no name is given out twice. Owned by
+ * the worker; a mutex guards changes, look-ups on the dispatch path take none.
  */
 #ifndef RPI_TENSOR_STORE_H
 #define RPI_TENSOR_STORE_H
@@ -26,21 +26,27 @@ enum rpi_entry_kind {
 };
 
 struct rpi_shard {
-	uint32_t chip;
-	struct rpi_block *block;
+	_Atomic uint32_t chip;
+	_Atomic uint64_t address;
+	struct rpi_block *block; /* under the lock */
 };
 
 struct rpi_entry {
-	/* generation << 2 | enum rpi_entry_kind: release after a change, acquire before
-	 * a look; looked at again after one. */
-	_Atomic uint64_t word;
-	uint32_t dtype;
+	_Atomic uint64_t word; /* generation << 2 | enum rpi_entry_kind */
+	_Atomic uint32_t dtype;
+	_Atomic uint32_t shard_count;
+	_Atomic uint64_t bytes; /* of each shard */
+
+	/* Under the lock. */
+	bool stack; /* what it is, or was last */
 	uint32_t rank;
+	uint32_t next_free; /* index + 1, 0 none */
 	int64_t shape[RP_MAX_DIMS];
-	uint64_t bytes;		  /* of the tensor, or of one shard */
-	struct rpi_shard one;	  /* a tensor's */
-	struct rpi_shard *shards; /* a stack's: shape[0] of them */
-	uint32_t next_free;
+
+	struct rpi_shard one; /* a tensor's */
+	/* A stack's, as many as there are chips; stays with the entry, so that a look
+	 * that comes late meets no freed memory. */
+	struct rpi_shard *several;
 };
 
 #define RPI_SEGMENT_ENTRIES 1024u
@@ -61,33 +67,42 @@ struct rpi_store {
 
 /* Heaps come later, when the chips have said where they are. */
 int rpi_store_init(struct rpi_store *store, uint64_t worker_id, uint32_t chip_count);
+/* -EPROTO when a chip says what can't be. */
 int rpi_store_open_heap(struct rpi_store *store, uint32_t chip, uint64_t base,
 			uint64_t bytes);
 void rpi_store_fini(struct rpi_store *store);
 
-/* Under the lock: a new entry of this kind, to be filled and published; NULL with an
- * error line. */
-struct rpi_entry *rpi_store_new(struct rpi_store *store, const char *call,
-				uint32_t *idx_out);
-uint64_t rpi_store_publish(struct rpi_store *store, uint32_t idx,
-			   enum rpi_entry_kind kind);
-void rpi_store_drop(struct rpi_store *store, uint32_t idx);
+/*
+ * Under the lock. A new tensor (chips NULL, on `chip`), or a stack with its shard i on
+ * chips[i]; `like` has dtype and shape of the whole. All memory or none, and then its
+ * name, or a negative errno with an error line.
+ */
+int rpi_store_add(struct rpi_store *store, const char *call, const struct rp_tensor *like,
+		  uint64_t shard_bytes, uint32_t chip, const uint32_t *chips,
+		  uint64_t *name_out);
 
-/* The live entry that a tensor names. -EINVAL host memory, -EXDEV, -ESTALE. */
+/* Under the lock: give back the memory of a live entry; its name is stale from now
+ * on. */
+void rpi_store_drop(struct rpi_store *store, uint64_t name);
+
+/*
+ * Under the lock: the live entry of this kind whose whole the tensor names. 0; -EINVAL
+ * host memory, the other kind, or a part; -EXDEV; -ESTALE.
+ */
 int rpi_store_find(struct rpi_store *store, const char *call,
-		   const struct rp_tensor *tensor, struct rpi_entry **entry_out,
-		   enum rpi_entry_kind *kind_out);
+		   const struct rp_tensor *tensor, enum rpi_entry_kind kind,
+		   struct rpi_entry **entry_out);
 
-/* Where in the table a tensor's name points. */
-uint32_t rpi_store_index(const struct rp_tensor *tensor);
+/* Under the lock: whether this name was freed, and nothing has taken its index or the
+ * start of its memory since. */
+bool rpi_store_freed_before(struct rpi_store *store, uint64_t name);
 
-/* Whether the entry was freed under this tensor's name and is unused since. */
-bool rpi_store_freed_before(const struct rpi_entry *entry,
-			    const struct rp_tensor *tensor);
-
-/* dispatch/resident.h: where a view lies. */
+/* dispatch/resident.h: where a view lies. No lock. */
 int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *tensor,
 		      struct rpi_resident *out);
+
+/* The chip in whose memory an address lies, or RP_MAX_PEERS. */
+uint32_t rpi_store_chip_of(const struct rpi_store *store, uint64_t address);
 
 /* True for an address that a raw pointer into some chip's memory would have. */
 bool rpi_store_is_device_address(void *context, uint64_t address);
