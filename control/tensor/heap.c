@@ -30,9 +30,15 @@ static void count_look(struct rpi_heap *heap)
 #endif
 }
 
-static void *new_memory(size_t count, size_t bytes)
+static struct rpi_block *new_block(void)
 {
-	return rpi_test_point("heap.memory") ? NULL : calloc(count, bytes);
+	return rpi_test_point("heap.block") ? NULL : calloc(1, sizeof(struct rpi_block));
+}
+
+static struct rpi_block **new_table(uint32_t slots)
+{
+	return rpi_test_point("heap.table") ? NULL
+					    : calloc(slots, sizeof(struct rpi_block *));
 }
 
 static uint32_t log2_of(uint64_t bytes)
@@ -116,7 +122,7 @@ static void grow_hash(struct rpi_heap *heap)
 {
 	uint32_t old_slots = heap->live_slots;
 	struct rpi_block **old = heap->live;
-	struct rpi_block **live = new_memory(2 * (size_t)old_slots, sizeof(*live));
+	struct rpi_block **live = new_table(2 * old_slots);
 	uint32_t i;
 
 	if (!live)
@@ -136,11 +142,11 @@ static void grow_hash(struct rpi_heap *heap)
 
 int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes)
 {
-	struct rpi_block *all = new_memory(1, sizeof(*all));
+	struct rpi_block *all = new_block();
 
 	memset(heap, 0, sizeof(*heap));
 	heap->chip = chip;
-	heap->live = new_memory(FIRST_SLOTS, sizeof(*heap->live));
+	heap->live = new_table(FIRST_SLOTS);
 	if (!all || !heap->live) {
 		free(all);
 		free(heap->live);
@@ -243,7 +249,7 @@ static void split(struct rpi_heap *heap, struct rpi_block *block, uint64_t bytes
 
 	if (block->bytes == bytes)
 		return;
-	rest = new_memory(1, sizeof(*rest));
+	rest = new_block();
 	if (!rest)
 		return; /* the block keeps the rest */
 	rest->address = block->address + bytes;
