@@ -318,6 +318,35 @@ static void what_a_chip_says_of_its_memory_is_bounded(void **state)
 	}
 }
 
+static struct rp_tensor looked_at, newer;
+
+static int change_under_the_look(const char *point)
+{
+	if (strcmp(point, "store.look") || !looked_at.resident)
+		return 0;
+	drop(&looked_at);
+	looked_at.resident = 0;
+	/* The same index, another chip. */
+	assert_ok(add_tensor(3, 8, &newer));
+	return 0;
+}
+
+static void a_look_that_a_free_overtakes_is_stale(void **state)
+{
+	struct rp_tensor t;
+
+	(void)state;
+	open_store(5);
+	assert_ok(add_tensor(0, 8, &t));
+	looked_at = t;
+	rpi_test_hook = change_under_the_look;
+	assert_int_equal(resolve(&t), -ESTALE);
+	rpi_test_hook = NULL;
+	assert_int_equal(newer.resident & 0xfffff, t.resident & 0xfffff);
+	assert_ok(resolve(&newer));
+	rpi_store_fini(&store);
+}
+
 /* Names as they were given out, each with what it must resolve to. */
 #define LIVES 20000
 
@@ -418,6 +447,7 @@ int main(void)
 		cmocka_unit_test(an_index_is_given_up_when_its_generations_are_used_up),
 		cmocka_unit_test(what_can_not_be_had_whole_leaves_nothing),
 		cmocka_unit_test(what_a_chip_says_of_its_memory_is_bounded),
+		cmocka_unit_test(a_look_that_a_free_overtakes_is_stale),
 		cmocka_unit_test(a_look_finds_its_tensor_or_that_it_is_gone),
 	};
 

@@ -400,6 +400,7 @@ int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *t
 				"%s: %" PRIu64 " bytes from %" PRIu64
 				" on of a resident tensor that has %" PRIu64,
 				call, bytes, offset, total);
+	rpi_test_point("store.look");
 	place(entry, (word & KIND_MASK) == RPI_ENTRY_STACK, shard_bytes, offset, bytes,
 	      &found);
 	if (atomic_load_explicit(&entry->word, memory_order_relaxed) != word)
