@@ -3,10 +3,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/testing.h"
+#include "proc.h"
 #include "support.h"
 
 uint64_t device_seed(uint64_t usual)
@@ -77,4 +83,121 @@ int device_round_trip(struct rp_worker *worker, uint32_t chip, uint64_t address,
 		err = -EBADMSG;
 	free(host);
 	return err;
+}
+
+enum trap_kind {
+	TRAP_OFF,
+	TRAP_FAIL,
+	TRAP_KILL,
+	TRAP_MEET,
+};
+
+/* Shared with the processes. Written while the kind is TRAP_OFF. */
+static struct trap {
+	_Atomic uint32_t kind;
+	_Atomic uint32_t hits;
+	_Atomic uint32_t missed;
+	char point[32];
+	pid_t where;
+	pid_t victim;
+	unsigned nth;
+	unsigned times;
+	int err;
+} * trap;
+
+static bool all_are_here(void *arg)
+{
+	return atomic_load(&trap->hits) >= *(const unsigned *)arg ||
+	       atomic_load(&trap->kind) != TRAP_MEET;
+}
+
+static int step_in(unsigned hit)
+{
+	switch (atomic_load(&trap->kind)) {
+	case TRAP_FAIL:
+		return hit >= trap->nth && hit - trap->nth < trap->times ? trap->err : 0;
+	case TRAP_KILL:
+		if (hit != trap->nth)
+			return 0;
+		kill(trap->victim, SIGKILL);
+		proc_await_gone(trap->victim);
+		return 0;
+	case TRAP_MEET:
+		if (!proc_await(all_are_here, &trap->times))
+			atomic_store(&trap->missed, 1);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int at_point(const char *point)
+{
+	if (atomic_load(&trap->kind) == TRAP_OFF || strcmp(point, trap->point) ||
+	    (trap->where && trap->where != getpid()))
+		return 0;
+	return step_in(atomic_fetch_add(&trap->hits, 1) + 1);
+}
+
+void trap_install(void)
+{
+	trap = mmap(NULL, sizeof(*trap), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(trap != MAP_FAILED);
+	rpi_test_hook = at_point;
+}
+
+static void set(const char *point, pid_t where)
+{
+	trap_off();
+	snprintf(trap->point, sizeof(trap->point), "%s", point);
+	trap->where = where;
+	atomic_store(&trap->hits, 0);
+	atomic_store(&trap->missed, 0);
+}
+
+void trap_fail(const char *point, pid_t where, unsigned nth, unsigned times, int err)
+{
+	set(point, where);
+	trap->nth = nth;
+	trap->times = times;
+	trap->err = err;
+	atomic_store(&trap->kind, TRAP_FAIL);
+}
+
+void trap_kill(const char *point, pid_t where, unsigned nth, pid_t victim)
+{
+	set(point, where);
+	trap->nth = nth;
+	trap->victim = victim;
+	atomic_store(&trap->kind, TRAP_KILL);
+}
+
+void trap_meet(const char *point, unsigned others)
+{
+	set(point, 0);
+	trap->times = others;
+	atomic_store(&trap->kind, TRAP_MEET);
+}
+
+bool trap_met(void)
+{
+	return !atomic_load(&trap->missed) && atomic_load(&trap->hits) >= trap->times;
+}
+
+void trap_off(void)
+{
+	atomic_store(&trap->kind, TRAP_OFF);
+}
+
+unsigned trap_hits(void)
+{
+	return atomic_load(&trap->hits);
+}
+
+void trap_uninstall(void)
+{
+	rpi_test_hook = NULL;
+	munmap(trap, sizeof(*trap));
+	trap = NULL;
 }
