@@ -157,8 +157,6 @@ static int check_device_range(struct rp_worker *worker, const char *call, uint32
 	uint64_t have = 0;
 	int err = 0;
 
-	if (!bytes)
-		return rpi_fail(-EINVAL, "%s: bytes 0, expected at least 1", call);
 	pthread_mutex_lock(&store->lock);
 	block = rpi_heap_find(&store->heaps[chip], address);
 	if (block)
@@ -180,6 +178,8 @@ static int check_host_range(const char *call, const void *host, size_t offset,
 {
 	uintptr_t at = (uintptr_t)host;
 
+	if (!bytes)
+		return rpi_fail(-EINVAL, "%s: bytes 0, expected at least 1", call);
 	if (!host)
 		return rpi_fail(-EINVAL, "%s: host memory NULL, expected some", call);
 	if (offset > UINTPTR_MAX - at || bytes > UINTPTR_MAX - at - offset)
