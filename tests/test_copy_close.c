@@ -44,8 +44,11 @@ static void open_worker(void)
 	deed_options(&options, CHIPS);
 	options.device_memory_bytes = 32 * MIB;
 	assert_ok(deed_prepare(&options, &worker));
-	for (i = 0; i < CHIPS; i++)
+	for (i = 0; i < CHIPS; i++) {
 		assert_ok(rp_worker_device_alloc(worker, i, ROOM_BYTES, &addresses[i]));
+		/* The chunks' pages are there. */
+		assert_ok(device_round_trip(worker, i, addresses[i], ROOM_BYTES, i));
+	}
 }
 
 static void free_worker(void)
