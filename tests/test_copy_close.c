@@ -61,9 +61,11 @@ struct hand {
 	pthread_t thread;
 	uint64_t seed;
 	unsigned idx;
-	unsigned done; /* calls that succeeded */
+	unsigned done; /* turns that succeeded */
 	int err;       /* of the one that did not */
 };
+
+static _Atomic unsigned turns; /* of all threads */
 
 /* Mostly small, now and then all that there is room for. */
 static size_t some_bytes(struct hand *me, size_t bytes_max)
@@ -141,6 +143,7 @@ static void *work_until_refused(void *arg)
 		}
 		if (me->err)
 			break;
+		atomic_fetch_add(&turns, 1);
 	}
 	free(host);
 	return NULL;
@@ -150,17 +153,21 @@ static void race(uint64_t seed, int64_t timeout_ns, bool forced)
 {
 	struct hand hands[4];
 	unsigned done = 0;
+	unsigned want;
 	size_t i;
 	int err;
 
 	open_worker();
+	atomic_store(&turns, 0);
 	for (i = 0; i < COUNT(hands); i++) {
 		hands[i] = (struct hand){ .seed = seed + i, .idx = (unsigned)i };
 		assert_int_equal(pthread_create(&hands[i].thread, NULL,
 						work_until_refused, &hands[i]),
 				 0);
 	}
-	proc_pause_us((unsigned)(bed_random(&seed) % 30000));
+	want = (unsigned)(bed_random(&seed) % 60);
+	while (atomic_load(&turns) < want)
+		proc_pause_us(50);
 	err = rp_worker_close(worker, timeout_ns);
 	assert_true(!err || (forced && err == -ETIMEDOUT));
 	for (i = 0; i < COUNT(hands); i++) {
@@ -171,7 +178,7 @@ static void race(uint64_t seed, int64_t timeout_ns, bool forced)
 			fail_msg("seed %" PRIu64 ": thread %zu ended with %d", seed, i,
 				 hands[i].err);
 	}
-	print_message("close returned %d after %u calls\n", err, done);
+	print_message("close returned %d after %u turns\n", err, done);
 	free_worker();
 }
 
