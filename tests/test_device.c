@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "support.h"
+#include "worker/worker.h"
 
 #define CHIPS	     2
 #define MEMORY_BYTES (32 * MIB)
@@ -199,6 +200,10 @@ static void memory_is_counted_on_its_own_chip(void **state)
 	assert_ok(rp_worker_device_free(bed.worker, 0, raw));
 	assert_int_equal(device_committed(bed.worker, 0), 0);
 	assert_int_equal(device_committed(bed.worker, 1), 0);
+	/* What a chip's runtime holds for itself counts too. */
+	atomic_fetch_add(&bed.worker->store.runtime_bytes[1], 4096);
+	assert_int_equal(device_committed(bed.worker, 1), 4096);
+	assert_int_equal(device_committed(bed.worker, 0), 0);
 	assert_int_equal(rp_worker_committed_device_memory(bed.worker, 0, NULL), -EINVAL);
 	assert_int_equal(rp_worker_committed_device_memory(bed.worker, CHIPS, none),
 			 -EINVAL);

@@ -402,6 +402,31 @@ static void host_memory_is_never_taken_for_a_chips(void **state)
 	}
 }
 
+static void unified_memory_makes_no_difference_to_it(void **state)
+{
+	struct rp_worker_options options;
+	int64_t *host = bed_shared(CHIPS * WIDTH * sizeof(*host), 0);
+	struct rp_tensor x = TENSOR(host, RP_INT64, CHIPS, WIDTH);
+	struct rp_tensor y;
+
+	(void)state;
+	rp_worker_free(worker);
+	bed_options(&options, CHIPS);
+	options.unified_memory = true;
+	assert_ok(rp_worker_prepare(programs, 2, &options, &worker));
+	y = must_stack(1, NULL);
+	assert_ok(add(y));
+	assert_stack_is(&y, 2);
+	host[0] = 9;
+	assert_ok(move(x, y));
+	host[0] = 0;
+	assert_ok(move(y, x));
+	assert_int_equal(host[0], 9);
+	assert_int_equal(host[1], 0);
+	assert_int_equal(move(must_stack(1, (uint32_t[]){ 1, 0 }), x), -EINVAL);
+	rp_shared_free(host);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -414,6 +439,7 @@ int main(void)
 		TEST(what_is_not_resident_here_is_refused),
 		TEST(tasks_name_what_lies_on_their_chip),
 		TEST(what_a_program_only_reads_is_not_written),
+		TEST(unified_memory_makes_no_difference_to_it),
 		TEST(host_memory_is_never_taken_for_a_chips),
 	};
 

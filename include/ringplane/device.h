@@ -23,8 +23,8 @@ struct rp_worker;
 
 /*
  * Allocate a tensor in a chip's device memory. Dispatches that take it copy nothing in
- * either direction, and nothing copies it back by itself: read it with
- * rp_worker_copy_from().
+ * either direction and zero nothing, whatever the access, and nothing copies it back by
+ * itself: read it with rp_worker_copy_from().
  *
  * init       contiguous host memory of any kind with equal dtype and shape, uploaded
  *            once; NULL leaves the content undefined.
@@ -47,15 +47,18 @@ RP_API int rp_worker_alloc_tensor(struct rp_worker *worker, uint32_t chip,
 				  struct rp_tensor *out);
 
 /*
- * Give a tensor back: idempotent on the same value. No dispatch may be using it; one
- * that names it later is refused. What is forgotten is freed with the worker. Allowed
- * also after close.
+ * Give a tensor back: idempotent on the same value. No dispatch or copy may be using
+ * it; a dispatch that names it later is refused. What is forgotten is freed with the
+ * worker. Allowed also after close, and once a chip is dead. Threads: any.
  *
+ * tensor     all of it; reshaped it may be.
  * Returns    0         freed now, or before
- *            -ESTALE   its place belongs to a newer allocation, which lives on
+ *            -ESTALE   freed before, and its name or its memory belongs to a newer
+ *                      allocation, which lives on
  *            -EXDEV    a tensor of another worker
- *            -EINVAL   a NULL, host memory, a part of a tensor that does not begin
- *                      where the whole does, a stacked tensor or a shard of one
+ *            -EINVAL   a NULL, host memory, a part of a tensor, a stacked tensor or a
+ *                      shard of one
+ *            After an error nothing has changed; it can be tried again.
  */
 RP_API int rp_worker_free_tensor(struct rp_worker *worker,
 				 const struct rp_tensor *tensor);
@@ -86,8 +89,8 @@ RP_API int rp_worker_copy_stacked_from(struct rp_worker *worker,
 				       const struct rp_tensor *host);
 
 /* Raw device memory. The address is opaque: only the chip can follow it. Freed with
- * the worker if forgotten. Errors as for tensors; an address that is not the start of
- * a live raw block is -EINVAL. */
+ * the worker if forgotten. Errors as for tensors; freeing what is not the start of a
+ * live raw block of that chip is -EINVAL. */
 RP_API int rp_worker_device_alloc(struct rp_worker *worker, uint32_t chip, size_t bytes,
 				  uint64_t *address_out);
 RP_API int rp_worker_device_free(struct rp_worker *worker, uint32_t chip,
@@ -116,8 +119,9 @@ RP_API int rp_worker_tensor_address(struct rp_worker *worker,
  * Blocks     yes.
  * Returns    0
  *            -EINVAL      bytes 0, a NULL, the chip, an address that starts nothing
- *            -ERANGE      dst_offset + bytes exceed the allocation, src_offset + bytes
- *                         the address space
+ *                         or is another chip's
+ *            -ERANGE      dst_offset + bytes exceed what was asked of the allocation,
+ *                         src_offset + bytes the address space
  *            -ENOMEM      none for the staging chunks, which the first copy takes
  *            -EOWNERDEAD, -ESHUTDOWN
  * Spec       001, Methods (copy_to)
