@@ -326,7 +326,7 @@ int rpi_store_find(struct rpi_store *store, const char *call,
 	struct rpi_entry *entry;
 	struct rpi_view view;
 	uint64_t total;
-	uint64_t word;
+	uint64_t word = 0;
 	int err;
 
 	err = look_up(store, call, tensor, &entry, &word);
@@ -375,7 +375,7 @@ int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *t
 	uint64_t shard_bytes;
 	uint64_t total;
 	uint64_t bytes;
-	uint64_t word;
+	uint64_t word = 0;
 	int err;
 
 	err = look_up(context, call, tensor, &entry, &word);
