@@ -122,16 +122,18 @@ static int grow(struct rpi_store *store, const char *call)
 	return 0;
 }
 
-/* An unused entry, taken only once nothing can fail any more. */
-static int next_entry(struct rpi_store *store, const char *call, uint32_t *idx_out)
+/* An unused entry, taken only once nothing can fail any more; NULL for no memory. */
+static struct rpi_entry *next_entry(struct rpi_store *store, const char *call,
+				    uint32_t *idx_out)
 {
-	if (store->first_free) {
-		*idx_out = store->first_free - 1;
-		return 0;
-	}
-	*idx_out = store->entry_count;
-	/* One that an earlier failure left may be there. */
-	return entry_at(store, *idx_out) ? 0 : grow(store, call);
+	struct rpi_entry *entry;
+
+	*idx_out = store->first_free ? store->first_free - 1 : store->entry_count;
+	entry = entry_at(store, *idx_out);
+	/* The segment of one that an earlier failure left is there. */
+	if (!entry && !grow(store, call))
+		entry = entry_at(store, *idx_out);
+	return entry;
 }
 
 static void take_entry(struct rpi_store *store, const struct rpi_entry *entry)
@@ -219,10 +221,9 @@ int rpi_store_add(struct rpi_store *store, const char *call, const struct rp_ten
 	uint32_t idx;
 	int err;
 
-	err = next_entry(store, call, &idx);
-	if (err)
-		return err;
-	entry = entry_at(store, idx);
+	entry = next_entry(store, call, &idx);
+	if (!entry)
+		return -ENOMEM;
 	if (chips && !entry->several)
 		entry->several = new_memory(store->chip_count, sizeof(*entry->several));
 	if (chips && !entry->several)
@@ -242,6 +243,8 @@ void rpi_store_drop(struct rpi_store *store, uint64_t name)
 {
 	struct rpi_entry *entry = entry_at(store, index_of(name));
 
+	if (!entry)
+		return;
 	/* First the name: a dispatch that comes now is refused. The generation stays, so
 	 * that a free of the same name again is seen as such. */
 	atomic_store_explicit(&entry->word, generation_of(name) << KIND_BITS,
@@ -323,7 +326,7 @@ int rpi_store_find(struct rpi_store *store, const char *call,
 		   const struct rp_tensor *tensor, enum rpi_entry_kind kind,
 		   struct rpi_entry **entry_out)
 {
-	struct rpi_entry *entry;
+	struct rpi_entry *entry = NULL;
 	struct rpi_view view;
 	uint64_t total;
 	uint64_t word = 0;
@@ -370,7 +373,7 @@ int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *t
 {
 	uint64_t offset = (uint64_t)(uintptr_t)tensor->data;
 	struct rpi_resident found = { 0 };
-	struct rpi_entry *entry;
+	struct rpi_entry *entry = NULL;
 	struct rpi_view view;
 	uint64_t shard_bytes;
 	uint64_t total;
