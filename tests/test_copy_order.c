@@ -395,6 +395,53 @@ static void threads_allocate_copy_and_free_apart(void **state)
 	assert_int_equal(device_committed(bed.worker, 1), 0);
 }
 
+/* Fan-outs that name the chips in opposite orders wait for each other's turns. */
+static void *fan_out_often(void *arg)
+{
+	static const uint32_t orders[][CHIPS] = { { 0, 1 }, { 1, 0 } };
+	struct hand *me = arg;
+	const uint32_t *chips = orders[me->idx % 2];
+	uint8_t *host = malloc(STRETCH_BYTES);
+	uint64_t at[CHIPS];
+	uint32_t i;
+
+	for (i = 0; i < CHIPS; i++)
+		at[i] = me->addresses[chips[i]];
+	for (unsigned round = 0; round < 60 && !me->err; round++) {
+		size_t n = 1 + bed_random(&me->seed) % (round % 4 ? 5000 : STRETCH_BYTES);
+		/* Both, or the one that this thread names second. */
+		uint32_t first = round % 3 == 2;
+
+		device_fill(host, n, me->seed);
+		me->err = rp_worker_copy_to_all(bed.worker, chips + first, at + first,
+						CHIPS - first, me->idx * STRETCH_BYTES,
+						host, n);
+		for (i = first; i < CHIPS && !me->err; i++) {
+			memset(host, 0, n);
+			me->err = rp_worker_copy_from(bed.worker, chips[i], at[i],
+						      me->idx * STRETCH_BYTES, host, 0,
+						      n);
+			if (!me->err && !device_holds(host, n, me->seed))
+				me->err = -EBADMSG;
+		}
+	}
+	free(host);
+	return NULL;
+}
+
+static void fan_outs_in_opposite_orders_do_not_block_each_other(void **state)
+{
+	struct hand hands[4];
+	uint64_t addresses[CHIPS];
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < CHIPS; i++)
+		assert_ok(rp_worker_device_alloc(
+			bed.worker, i, COUNT(hands) * STRETCH_BYTES, &addresses[i]));
+	let_run(hands, COUNT(hands), fan_out_often, addresses, device_seed(9));
+}
+
 /* One thread dispatches, others copy: each sees its own bytes only. */
 static void *add_and_look(void *arg)
 {
@@ -438,6 +485,7 @@ int main(void)
 		TEST(copies_to_two_chips_happen_at_the_same_time),
 		TEST(threads_copy_their_stretches_of_one_allocation),
 		TEST(threads_allocate_copy_and_free_apart),
+		TEST(fan_outs_in_opposite_orders_do_not_block_each_other),
 		TEST(threads_copy_while_others_dispatch),
 	};
 
