@@ -120,6 +120,9 @@ static int pass(struct rpi_shared_map *map, const void *addr, size_t bytes)
 
 int rpi_shared_map_learn(struct rpi_shared_map *map, const void *addr, size_t bytes)
 {
+	/* Nowhere near: the caller's own memory is not worth a lock. */
+	if ((uintptr_t)addr - map->reach.low >= map->reach.bytes)
+		return -EFAULT;
 	for (;;) {
 		const struct rpi_audience_ops *ops;
 		int err;

@@ -182,15 +182,19 @@ static enum rpi_leaving leaving(void *context, uint64_t ticket)
 static int await_room(void *context)
 {
 	struct rp_worker *worker = context;
+	struct rpi_plane *plane = &worker->plane;
 	struct pollfd full[RP_MAX_PEERS];
-	nfds_t count;
+	nfds_t count = find_full(worker, full);
+	uint32_t peer;
 
-	if (atomic_load_explicit(&worker->plane.fall, memory_order_acquire) !=
-	    RPI_FALL_NONE)
-		return rpi_fail(-EOWNERDEAD, "%s", worker->plane.fall_text);
-	count = find_full(worker, full);
-	if (count)
-		poll(full, count, ROOM_LOOK_MS);
+	if (atomic_load_explicit(&plane->fall, memory_order_acquire) != RPI_FALL_NONE)
+		return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
+	if (!count)
+		return 0;
+	/* One that has had no task for long sleeps over what it was sent. */
+	for (peer = 0; peer < plane->peer_count; peer++)
+		rpi_rouse(&plane->rouser, peer); /* E4 */
+	poll(full, count, ROOM_LOOK_MS);
 	return 0;
 }
 

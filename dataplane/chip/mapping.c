@@ -144,11 +144,11 @@ int rpi_server_check_host(const struct rp_chip *chip, const void *addr, size_t b
 	const struct rpi_mapping_rx *rx = &chip->mapping;
 	const uintptr_t at = (uintptr_t)addr;
 
-	if (rpi_reach_word(&rx->reach, at) == RPI_REACH_LEFT)
-		return -EFAULT;
-	/* Memory that this process was to map may be behind what it could not. */
-	if (!rx->refused || at - rx->reach.low >= rx->reach.bytes ||
+	if (at - rx->reach.low >= rx->reach.bytes ||
 	    rpi_reach_covers(&rx->reach, addr, bytes))
 		return 0;
-	return rx->refused;
+	/* What was to be mapped here may be behind what could not be. */
+	if (rx->refused)
+		return rx->refused;
+	return rpi_reach_word(&rx->reach, at) == RPI_REACH_LEFT ? -EFAULT : 0;
 }
