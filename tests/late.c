@@ -23,27 +23,49 @@ struct rp_tensor late_tensor(void *block, int64_t count)
 	return bed_tensor(block, RP_INT64, 1, &count);
 }
 
-bool late_is_mapped(pid_t pid, const void *addr)
+/* The first line of the mapping that holds addr, in a file of /proc that has such. */
+static FILE *open_at(pid_t pid, const char *name, const void *addr, char *flags)
 {
 	char line[512];
-	bool found = false;
 	FILE *file;
 
-	snprintf(line, sizeof(line), "/proc/%d/maps", (int)pid);
+	snprintf(line, sizeof(line), "/proc/%d/%s", (int)pid, name);
 	file = fopen(line, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file)) {
+	while (file && fgets(line, sizeof(line), file)) {
 		uintptr_t low, high;
-		char flags[5];
 
-		found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &low, &high,
-			       flags) == 3 &&
-			low <= (uintptr_t)addr && (uintptr_t)addr < high &&
-			flags[0] == 'r';
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s", &low, &high, flags) ==
+			    3 &&
+		    low <= (uintptr_t)addr && (uintptr_t)addr < high)
+			return file;
 	}
-	fclose(file);
-	return found;
+	if (file)
+		fclose(file);
+	return NULL;
+}
+
+bool late_is_mapped(pid_t pid, const void *addr)
+{
+	char flags[5];
+	FILE *file = open_at(pid, "maps", addr, flags);
+
+	if (file)
+		fclose(file);
+	return file && flags[0] == 'r';
+}
+
+long late_resident_kib(pid_t pid, const void *addr)
+{
+	char flags[5], line[256];
+	FILE *file = open_at(pid, "smaps", addr, flags);
+	long kib = -1;
+
+	while (file && kib < 0 && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Rss: %ld", &kib) != 1)
+			kib = -1;
+	if (file)
+		fclose(file);
+	return kib;
 }
 
 struct look {

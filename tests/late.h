@@ -21,6 +21,9 @@ struct rp_tensor late_tensor(void *block, int64_t count);
 /* Whether a process has readable memory there. */
 bool late_is_mapped(pid_t pid, const void *addr);
 
+/* KiB of that mapping that the process has page tables for; -1 when there is none. */
+long late_resident_kib(pid_t pid, const void *addr);
+
 /* Until every process of the worker has, or none: false after the patience. */
 bool late_all_mapped(struct bed *bed, const void *addr, bool mapped);
 

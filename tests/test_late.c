@@ -241,6 +241,45 @@ static void a_process_takes_no_fault_in_a_region_that_it_has(void **state)
 	assert_ok(rp_shared_free(block));
 }
 
+static int nothing_on_chip_0(struct rp_run *run, void *arg)
+{
+	(void)arg;
+	return TASK(run, 0, ENTRY_EMPTY);
+}
+
+static int add_on_chip_1(struct rp_run *run, void *arg)
+{
+	return TASK(run, 1, ENTRY_ADD, rp_inout(late_tensor(arg, 8)), rp_arg_i64(1));
+}
+
+static void a_process_that_uses_none_of_it_pays_for_none_of_it(void **state)
+{
+	struct bed bed;
+	void *block;
+	pid_t pid;
+
+	(void)state;
+	bed_open(&bed, CHIPS);
+	pid = rp_worker_pid(bed.worker, 0);
+	/* Free addresses in every process, whatever it has mapped of its own. */
+	block = late_block(0);
+	for (uint32_t peer = 0; peer < PEERS; peer++) {
+		pid_t any = rp_worker_pid(bed.worker, peer);
+
+		assert_false(late_is_mapped(any, block));
+		assert_int_equal(late_resident_kib(any, block), 0);
+	}
+	assert_ok(bed_run(&bed, add_on_chip_1, block));
+	assert_ok(bed_run(&bed, nothing_on_chip_0, NULL));
+	assert_true(late_is_mapped(pid, block));
+	assert_int_equal(late_resident_kib(pid, block), 0);
+	assert_true(late_resident_kib(rp_worker_pid(bed.worker, 1), block) > 0);
+	assert_ok(bed_run(&bed, add_one, block));
+	assert_true(late_resident_kib(pid, block) > 0);
+	bed_close(&bed);
+	assert_ok(rp_shared_free(block));
+}
+
 /* --- Nobody waits for a process that is busy --------------------------------- */
 
 struct held {
@@ -256,11 +295,6 @@ static int hold_chip(struct rp_run *run, void *arg)
 		return TASK(run, 0, ENTRY_GATE, rp_arg_i64(held->gate));
 	return TASK(run, 0, ENTRY_GATE, rp_inout(late_tensor(held->gate_block, 8)),
 		    rp_arg_i64(held->gate), rp_arg_i64(1));
-}
-
-static int add_on_chip_1(struct rp_run *run, void *arg)
-{
-	return TASK(run, 1, ENTRY_ADD, rp_inout(late_tensor(arg, 8)), rp_arg_i64(1));
 }
 
 static void a_chip_in_a_long_task_holds_up_no_first_use(void **state)
@@ -388,35 +422,6 @@ static void a_process_that_reads_nothing_presses_back_and_loses_nothing(void **s
 		assert_ok(rp_shared_free(flood.blocks[i]));
 }
 
-/* --- Several workers ---------------------------------------------------------- */
-
-static void each_worker_has_the_regions_that_it_was_shown(void **state)
-{
-	struct bed first, second;
-	void *both, *one;
-
-	(void)state;
-	bed_open(&first, 1);
-	bed_open(&second, 1);
-	both = late_block(0);
-	one = late_block(0);
-	assert_ok(bed_run(&first, add_one, both));
-	assert_ok(bed_run(&second, add_one, both));
-	assert_ok(bed_run(&first, add_one, one));
-	assert_int_equal(*(int64_t *)both, 2);
-	assert_true(late_is_mapped(rp_worker_pid(first.worker, 0), one));
-	assert_false(late_is_mapped(rp_worker_pid(second.worker, 0), one));
-	/* One ends; the other goes on with memory that both had. */
-	bed_close(&first);
-	assert_ok(bed_run(&second, add_one, both));
-	assert_int_equal(*(int64_t *)both, 3);
-	assert_ok(rp_shared_free(both));
-	assert_false(late_is_mapped(rp_worker_pid(second.worker, 0), both));
-	assert_ok(bed_run(&second, add_one, one));
-	bed_close(&second);
-	assert_ok(rp_shared_free(one));
-}
-
 /* --- Copies -------------------------------------------------------------------- */
 
 static void copies_name_it_in_place_in_both_directions(void **state)
@@ -468,10 +473,10 @@ int main(void)
 		TEST(other_memory_is_refused_as_before),
 		TEST(a_region_is_passed_once_and_small_blocks_of_it_not_again),
 		TEST(a_process_takes_no_fault_in_a_region_that_it_has),
+		TEST(a_process_that_uses_none_of_it_pays_for_none_of_it),
 		TEST(a_chip_in_a_long_task_holds_up_no_first_use),
 		TEST(an_orchestration_may_allocate_while_its_tasks_wait_for_each_other),
 		TEST(a_process_that_reads_nothing_presses_back_and_loses_nothing),
-		TEST(each_worker_has_the_regions_that_it_was_shown),
 		TEST(copies_name_it_in_place_in_both_directions),
 	};
 

@@ -288,6 +288,33 @@ static void what_a_child_of_the_application_frees_stays_with_its_parent(void **s
 	bed_close(&bed);
 }
 
+static void each_worker_has_the_regions_that_it_was_shown(void **state)
+{
+	struct bed first, second;
+	void *both, *one;
+
+	(void)state;
+	bed_open(&first, 1);
+	bed_open(&second, 1);
+	both = late_block(0);
+	one = late_block(0);
+	assert_ok(bed_run(&first, add_one, both));
+	assert_ok(bed_run(&second, add_one, both));
+	assert_ok(bed_run(&first, add_one, one));
+	assert_int_equal(*(int64_t *)both, 2);
+	assert_true(late_is_mapped(rp_worker_pid(first.worker, 0), one));
+	assert_false(late_is_mapped(rp_worker_pid(second.worker, 0), one));
+	/* One ends; the other goes on with memory that both had. */
+	bed_close(&first);
+	assert_ok(bed_run(&second, add_one, both));
+	assert_int_equal(*(int64_t *)both, 3);
+	assert_ok(rp_shared_free(both));
+	assert_false(late_is_mapped(rp_worker_pid(second.worker, 0), both));
+	assert_ok(bed_run(&second, add_one, one));
+	bed_close(&second);
+	assert_ok(rp_shared_free(one));
+}
+
 static void memory_is_unmapped_in_each_of_several_workers(void **state)
 {
 	struct gated gated = { .gate = 4 };
@@ -390,6 +417,7 @@ int main(void)
 		TEST(a_task_that_names_freed_memory_fails_and_its_process_lives),
 		TEST(a_copy_that_names_freed_memory_fails_and_its_process_lives),
 		TEST(what_a_child_of_the_application_frees_stays_with_its_parent),
+		TEST(each_worker_has_the_regions_that_it_was_shown),
 		TEST(memory_is_unmapped_in_each_of_several_workers),
 		TEST(memory_may_come_and_go_while_workers_start_and_end),
 	};

@@ -110,7 +110,7 @@ static int pass(struct rpi_shared_map *map, const void *addr, size_t bytes)
 	if (rpi_shared_map_covers(map, addr, bytes))
 		return 0; /* another thread was first */
 	/* From here on some process may have it, also if not all can be told. */
-	rpi_reach_offer(&map->reach, (uintptr_t)region->base, region->bytes);
+	rpi_reach_pend(&map->reach, (uintptr_t)region->base, region->bytes);
 	err = map->ops->map(map->context, region);
 	if (!err)
 		/* R1 */

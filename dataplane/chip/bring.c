@@ -150,8 +150,9 @@ static int zero_in_place(struct rp_chip *chip, const struct rpi_wire_tensor *wir
 	return err ? err : each_run(chip, &view, 0, run_zero);
 }
 
-/* Once something was unmapped in this process, or could not be mapped: a task that names
- * it fails and says so, where a touch would end the process. */
+/* Something was unmapped in this process, or could not be mapped: a task that names it
+ * fails and says so, where a touch would end the process. Or it is used for the first
+ * time here. */
 static __attribute__((noinline)) int check_host(struct rp_chip *chip,
 						const struct rp_tensor *tensor,
 						size_t bytes)
@@ -183,7 +184,7 @@ static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire
 	host_tensor(wire, strides, out);
 	if (wire->resident)
 		return 0; /* there already, and it stays */
-	if (rpi_unlikely(chip->mapping.partial)) {
+	if (rpi_unlikely(chip->mapping.watch)) {
 		err = check_host(chip, out, wire->bytes);
 		if (err)
 			return err;

@@ -26,9 +26,9 @@ static int copy_out(struct rp_chip *chip, const struct rpi_command *command,
 }
 
 /* Memory that was freed meanwhile, or could not be mapped, costs this copy. */
-static int check_host(const struct rp_chip *chip, const struct rpi_command *command)
+static int check_host(struct rp_chip *chip, const struct rpi_command *command)
 {
-	if (rpi_likely(!chip->mapping.partial) || command->inlined)
+	if (rpi_likely(!chip->mapping.watch) || command->inlined)
 		return 0;
 	return rpi_server_check_host(chip, (const void *)(uintptr_t)command->host,
 				     (size_t)command->bytes);

@@ -61,18 +61,31 @@ static void take(const struct rpi_mapping_rx *rx)
 		;
 }
 
-/* Page tables now: a first touch would cost more than a dispatch. Refused, it costs
- * that. */
-static void populate(void *at, const struct rpi_mapping *mapping)
+/* `watch` is all that the hot path sees of this. */
+static void note(struct rpi_mapping_rx *rx)
 {
-	size_t bytes = mapping->bytes < PREFAULT_BYTES_MAX ? mapping->bytes
-							   : PREFAULT_BYTES_MAX;
+	rx->watch = rx->left || rx->refused || rx->untouched;
+}
 
-	if (mapping->pages == RP_PAGE_THP)
-		madvise(at, mapping->bytes, MADV_HUGEPAGE);
-	else if (mapping->pages == RP_PAGE_4K)
-		madvise(at, mapping->bytes, MADV_NOHUGEPAGE);
-	madvise(at, bytes, MADV_POPULATE_WRITE);
+/* The first task that names the region: page tables now, a touch at a time would cost
+ * more. Processes that never use it build none. Refused, it costs those touches. */
+static void settle_in(struct rpi_mapping_rx *rx, uint64_t word)
+{
+	uintptr_t low = rpi_reach_low(&rx->reach, word);
+	size_t bytes = rpi_reach_bytes(word);
+
+	madvise((void *)low, bytes < PREFAULT_BYTES_MAX ? bytes : PREFAULT_BYTES_MAX,
+		MADV_POPULATE_WRITE);
+	rpi_reach_set(&rx->reach, low, bytes);
+	rx->untouched--;
+	note(rx);
+}
+
+/* Whatever the table says of the range is over. */
+static void forget(struct rpi_mapping_rx *rx, uintptr_t low)
+{
+	if (rpi_reach_is_pending(rpi_reach_word(&rx->reach, low)))
+		rx->untouched--;
 }
 
 static int map(struct rpi_mapping_rx *rx, const struct rpi_mapping *mapping, int fd)
@@ -86,8 +99,13 @@ static int map(struct rpi_mapping_rx *rx, const struct rpi_mapping *mapping, int
 		err = errno == EAGAIN ? -ENOMEM : -errno;
 	if (err)
 		return err;
-	populate(at, mapping);
-	rpi_reach_set(&rx->reach, mapping->low, mapping->bytes);
+	if (mapping->pages == RP_PAGE_THP)
+		madvise(at, mapping->bytes, MADV_HUGEPAGE);
+	else if (mapping->pages == RP_PAGE_4K)
+		madvise(at, mapping->bytes, MADV_NOHUGEPAGE);
+	forget(rx, mapping->low);
+	rpi_reach_pend(&rx->reach, mapping->low, mapping->bytes);
+	rx->untouched++;
 	return 0;
 }
 
@@ -97,8 +115,9 @@ static void unmap(struct rpi_mapping_rx *rx, const struct rpi_mapping *mapping)
 	 * anew: no task gets to name it. */
 	mmap((void *)(uintptr_t)mapping->low, mapping->bytes, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	forget(rx, mapping->low);
 	rpi_reach_leave(&rx->reach, mapping->low, mapping->bytes);
-	rx->partial = true;
+	rx->left = true;
 	rpi_test_point("chip.unmap");
 }
 
@@ -121,10 +140,9 @@ static int serve_head(struct rp_chip *chip)
 	if (fd >= 0)
 		close(fd);
 	rx->refused = err;
-	if (err) {
-		rx->partial = true;
+	note(rx);
+	if (err)
 		return err;
-	}
 	take(rx);
 	rx->applied = rx->held.ticket;
 	/* M2 */
@@ -139,16 +157,19 @@ void rpi_server_mapping(struct rp_chip *chip)
 		;
 }
 
-int rpi_server_check_host(const struct rp_chip *chip, const void *addr, size_t bytes)
+int rpi_server_check_host(struct rp_chip *chip, const void *addr, size_t bytes)
 {
-	const struct rpi_mapping_rx *rx = &chip->mapping;
+	struct rpi_mapping_rx *rx = &chip->mapping;
 	const uintptr_t at = (uintptr_t)addr;
+	uint64_t word = rpi_reach_word(&rx->reach, at);
 
+	if (rpi_reach_is_pending(word))
+		settle_in(rx, word);
 	if (at - rx->reach.low >= rx->reach.bytes ||
 	    rpi_reach_covers(&rx->reach, addr, bytes))
 		return 0;
 	/* What was to be mapped here may be behind what could not be. */
 	if (rx->refused)
 		return rx->refused;
-	return rpi_reach_word(&rx->reach, at) == RPI_REACH_LEFT ? -EFAULT : 0;
+	return word == RPI_REACH_LEFT ? -EFAULT : 0;
 }

@@ -97,9 +97,9 @@ void rpi_server_command(struct rp_chip *chip);
 /* mapping.c: map and unmap what the parent has told this process to. */
 void rpi_server_mapping(struct rp_chip *chip);
 
-/* mapping.c: whether this process has the memory that a task or a copy names: 0, -EFAULT
- * for what it has unmapped, or why it could not map it. For when `partial` is set. */
-int rpi_server_check_host(const struct rp_chip *chip, const void *addr, size_t bytes);
+/* mapping.c: make sure of the memory that a task or a copy names: 0, -EFAULT for what
+ * this process has unmapped, or why it could not map it. For when `watch` is set. */
+int rpi_server_check_host(struct rp_chip *chip, const void *addr, size_t bytes);
 
 static inline bool rpi_server_mapping_due(const struct rp_chip *chip)
 {

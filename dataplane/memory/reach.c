@@ -66,9 +66,9 @@ void rpi_reach_set(struct rpi_reach *reach, uintptr_t low, size_t bytes)
 	fill(reach, low, bytes, word_of(reach, low, bytes));
 }
 
-void rpi_reach_offer(struct rpi_reach *reach, uintptr_t low, size_t bytes)
+void rpi_reach_pend(struct rpi_reach *reach, uintptr_t low, size_t bytes)
 {
-	fill(reach, low, bytes, word_of(reach, low, bytes) | RPI_REACH_OFFERED);
+	fill(reach, low, bytes, word_of(reach, low, bytes) | RPI_REACH_PENDING);
 }
 
 void rpi_reach_clear(struct rpi_reach *reach, uintptr_t low, size_t bytes)
@@ -86,16 +86,13 @@ bool rpi_reach_next(const struct rpi_reach *reach, size_t *offset, uintptr_t *lo
 {
 	for (; *offset < reach->top; *offset += RPI_REACH_GRANULE) {
 		uint64_t word = rpi_reach_word(reach, reach->low + *offset);
-		size_t low, high;
 
-		if (!word || word & RPI_REACH_OFFERED) /* RPI_REACH_LEFT too */
+		if (!word || word & RPI_REACH_PENDING) /* RPI_REACH_LEFT too */
 			continue;
-		low = (size_t)(word >> 32) * RPI_REACH_PAGE;
-		high = (size_t)(uint32_t)word * RPI_REACH_PAGE;
-		*low_out = reach->low + low;
-		*bytes_out = high - low;
-		*offset = (high + RPI_REACH_GRANULE - 1) / RPI_REACH_GRANULE *
-			  RPI_REACH_GRANULE;
+		*low_out = rpi_reach_low(reach, word);
+		*bytes_out = rpi_reach_bytes(word);
+		*offset += (*bytes_out + RPI_REACH_GRANULE - 1) / RPI_REACH_GRANULE *
+			   RPI_REACH_GRANULE;
 		return true;
 	}
 	return false;

@@ -37,8 +37,9 @@ struct rpi_reach {
 	_Atomic uint64_t *words;
 };
 
-/* Some processes may have the region, not all: as high a first page as never is. */
-#define RPI_REACH_OFFERED (UINT64_C(1) << 63)
+/* Half way. In the parent: some processes may have the region, not all. In a process: it
+ * is mapped, and was never touched. As high a first page as never is. */
+#define RPI_REACH_PENDING (UINT64_C(1) << 63)
 /* It was unmapped, and nothing is there since. */
 #define RPI_REACH_LEFT UINT64_MAX
 
@@ -49,9 +50,26 @@ void rpi_reach_fini(struct rpi_reach *reach);
 
 /* Note the region [low, low + bytes), which begins in a granule of its own. */
 void rpi_reach_set(struct rpi_reach *reach, uintptr_t low, size_t bytes);
-void rpi_reach_offer(struct rpi_reach *reach, uintptr_t low, size_t bytes);
+void rpi_reach_pend(struct rpi_reach *reach, uintptr_t low, size_t bytes);
 void rpi_reach_clear(struct rpi_reach *reach, uintptr_t low, size_t bytes);
 void rpi_reach_leave(struct rpi_reach *reach, uintptr_t low, size_t bytes);
+
+static inline bool rpi_reach_is_pending(uint64_t word)
+{
+	return word & RPI_REACH_PENDING && word != RPI_REACH_LEFT;
+}
+
+/* The region that a word which is set or pending tells of. */
+static inline uintptr_t rpi_reach_low(const struct rpi_reach *reach, uint64_t word)
+{
+	return reach->low + (size_t)((word & ~RPI_REACH_PENDING) >> 32) * RPI_REACH_PAGE;
+}
+
+static inline size_t rpi_reach_bytes(uint64_t word)
+{
+	return ((uint32_t)word - (size_t)((word & ~RPI_REACH_PENDING) >> 32)) *
+	       RPI_REACH_PAGE;
+}
 
 /* The next region that is reached at or after *offset, which moves behind it. */
 bool rpi_reach_next(const struct rpi_reach *reach, size_t *offset, uintptr_t *low_out,

@@ -49,9 +49,11 @@ struct rpi_mapping {
 /* The process's half. */
 struct rpi_mapping_rx {
 	int fd;
-	bool partial;		 /* something was unmapped, or could not be mapped */
+	bool watch;		 /* memory is to be looked at before it is touched */
+	bool left;		 /* something was unmapped */
 	bool holds;		 /* `held` was looked at, and is not due yet */
 	int refused;		 /* why the head can't be carried out; 0: it can */
+	uint32_t untouched;	 /* regions that were mapped, and named by no task yet */
 	uint64_t applied;	 /* the last ticket carried out */
 	struct rpi_mapping held; /* still at the head of the socket */
 	struct rpi_reach reach;	 /* what this process has mapped */
