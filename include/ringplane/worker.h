@@ -142,17 +142,21 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *
  * program     one that the worker was prepared with; NULL when it has only one.
  * args        one per parameter, copied. Host memory must come from
- *             rp_shared_alloc(); it stays the caller's, must not be
- *             changed or freed until the dispatch has ended, and overlapping
- *             dispatches need distinct written buffers.
+ *             rp_shared_alloc(), before or after prepare, or be inherited; it
+ *             stays the caller's, must not be changed or freed until the
+ *             dispatch has ended, and overlapping dispatches need distinct
+ *             written buffers.
  * config      NULL: defaults. Copied.
  * handle_out  release it with rp_handle_release().
  *
  * Threads     any, several at once; served in order of arrival.
- * Blocks      while two dispatches are in flight, or a ring is full.
+ * Blocks      while two dispatches are in flight, or a ring is full, or a busy
+ *             process has some hundred new regions yet to take note of.
  * Returns     0            accepted
  *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity
  *             -EFAULT      host memory that the chips can't see; names it
+ *             -EMFILE, -ENOMEM  memory made after prepare could not be passed to
+ *                          the processes; nothing else is wrong, try again
  *             -ENOENT      the program was not prepared on this worker
  *             -ENOSPC      handle_count handles are unreleased
  *             -ESHUTDOWN   closed, or being closed
