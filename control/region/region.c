@@ -24,13 +24,16 @@
 /* Sums with a rounding can't wrap below this. */
 #define REGION_BYTES_MAX ((size_t)1 << 46)
 
-/* From here on a region begins at a huge page's boundary, whatever it stands on:
- * memory.h promises that of large blocks. */
-#define HUGE_ALIGN_BYTES ((size_t)1 << 20)
-
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
+}
+
+/* A region has whole huge pages of addresses, whatever it stands on: large blocks begin
+ * where memory.h promises, and no two regions share an entry of memory/reach.h. */
+static size_t address_bytes(const struct rpi_region *region)
+{
+	return round_up(region->bytes, RPI_HUGE_PAGE);
 }
 
 /* Kernels before 5.14: an atomic add of 0 writes without changing anything, whoever
@@ -83,12 +86,10 @@ int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
 /* Sets *told_out when the error line says all there is to say. */
 static int map(struct rpi_region *region, bool *told_out)
 {
-	size_t align = region->bytes >= HUGE_ALIGN_BYTES ? RPI_HUGE_PAGE
-							 : region->page_bytes;
 	void *at;
 	int err;
 
-	err = rpi_span_take(region->bytes, align, &at);
+	err = rpi_span_take(address_bytes(region), RPI_HUGE_PAGE, &at);
 	if (err) {
 		*told_out = true;
 		return err;
@@ -99,7 +100,7 @@ static int map(struct rpi_region *region, bool *told_out)
 		 region->fd, 0) == MAP_FAILED) {
 		/* EAGAIN: the process locks all that it maps, and may not lock this. */
 		err = errno == EAGAIN ? -ENOMEM : -errno;
-		rpi_span_give(at, region->bytes);
+		rpi_span_give(at, address_bytes(region));
 		return err;
 	}
 	region->base = at;
@@ -265,15 +266,25 @@ int rpi_region_create_lazy(struct rpi_region *region, const char *name, size_t b
 	return create(region, name, bytes, policy, true);
 }
 
-void rpi_region_destroy(struct rpi_region *region)
+void rpi_region_vacate(struct rpi_region *region)
 {
-	if (region->base)
-		rpi_span_give(region->base, region->bytes);
+	rpi_span_empty(region->base, address_bytes(region));
+}
+
+void rpi_region_close(struct rpi_region *region)
+{
 	/* Ours are never among the first three: 0 is a region that was only zeroed. */
 	if (region->fd > STDERR_FILENO)
 		close(region->fd);
-	region->base = NULL;
 	region->fd = -1;
+}
+
+void rpi_region_destroy(struct rpi_region *region)
+{
+	if (region->base)
+		rpi_span_give(region->base, address_bytes(region));
+	rpi_region_close(region);
+	region->base = NULL;
 }
 
 /* The lines of smaps that count a mapping's huge pages. */

@@ -44,6 +44,11 @@ int rpi_region_create_lazy(struct rpi_region *region, const char *name, size_t b
 /* Unmap and close; nothing for one that was not created. */
 void rpi_region_destroy(struct rpi_region *region);
 
+/* Parts of that, for a region that other processes still have: unmap it here, and close
+ * its descriptor. Its addresses stay taken. */
+void rpi_region_vacate(struct rpi_region *region);
+void rpi_region_close(struct rpi_region *region);
+
 /* Build this process's page tables for a part of it, contents unchanged: a first
  * touch on the hot path would cost more than a dispatch. */
 int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes);

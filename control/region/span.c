@@ -27,6 +27,7 @@ struct range {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range *free_ranges; /* sorted, never adjacent */
+static uintptr_t span_low;
 static size_t span_bytes;
 
 static void *reserve(void *at, size_t bytes, int extra)
@@ -50,6 +51,7 @@ static int reserve_span(void)
 			continue;
 		*all = (struct range){ .at = (uintptr_t)at, .bytes = bytes };
 		free_ranges = all;
+		span_low = (uintptr_t)at;
 		span_bytes = bytes;
 		return 0;
 	}
@@ -153,11 +155,30 @@ static void insert(uintptr_t at, size_t bytes)
 	}
 }
 
+int rpi_span_bounds(uintptr_t *low_out, size_t *bytes_out)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!span_bytes)
+		err = reserve_span();
+	*low_out = span_low;
+	*bytes_out = span_bytes;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int rpi_span_empty(void *addr, size_t bytes)
+{
+	/* Replaced in one step, so that nobody else's mapping can slip in. */
+	return reserve(addr, bytes, MAP_FIXED) == MAP_FAILED ? -errno : 0;
+}
+
 void rpi_span_give(void *addr, size_t bytes)
 {
-	/* Replaced in one step, so that nobody else's mapping can slip in. Refused
-	 * (vm.max_map_count), the range stays as it is and is never given out again. */
-	if (reserve(addr, bytes, MAP_FIXED) == MAP_FAILED)
+	/* Refused (vm.max_map_count), the range stays as it is and is never given out
+	 * again. */
+	if (rpi_span_empty(addr, bytes))
 		return;
 	pthread_mutex_lock(&lock);
 	insert((uintptr_t)addr, bytes);

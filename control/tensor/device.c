@@ -190,11 +190,14 @@ static int check_host_range(const char *call, const void *host, size_t offset,
 	return 0;
 }
 
-/* Whether the processes see this host memory, so that it is named and not staged. */
+/* Whether the processes see this host memory, so that it is named and not staged. What
+ * rides in the command need not be seen. */
 static bool is_named(struct rp_worker *worker, const void *host, size_t bytes)
 {
-	return rpi_inherited_names(&worker->inherited, host, bytes) ||
-	       rpi_shared_map_covers(&worker->shared, host, bytes);
+	return bytes > RPI_COMMAND_INLINE &&
+	       (rpi_inherited_names(&worker->inherited, host, bytes) ||
+		rpi_shared_map_covers(&worker->shared, host, bytes) ||
+		!rpi_shared_map_learn(&worker->shared, host, bytes));
 }
 
 /* Back the chip's chunks before the first copy that goes through them: an error here

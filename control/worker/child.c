@@ -57,12 +57,13 @@ static size_t keep_park(const struct rpi_park *park, int *keep, size_t count)
  * a chip. */
 static void clean(struct rp_worker *worker)
 {
-	int keep[2 * (RP_MAX_PEERS + 1) + 4];
+	int keep[2 * (RP_MAX_PEERS + 1) + 8];
 	size_t count = 0;
 	uint32_t peer;
 
 	keep[count++] = worker->start_fd;
 	keep[count++] = worker->plane.event_fd;
+	keep[count++] = worker->server->mapping.fd;
 	if (worker->plane.ring_fd >= 0)
 		keep[count++] = worker->plane.ring_fd;
 	count = keep_park(&worker->parent_park, keep, count);
@@ -157,6 +158,12 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	rpi_lane_rx_init(&chip->rx, &worker->lane_memory[peer_idx]);
 	chip->commands.lane = &worker->command_lanes[peer_idx];
 	chip->commands.next_seq = 1;
+	chip->mapping.fd = worker->mapper.peer_fds[peer_idx];
+	/* What was inherited; copies name the chunks too. */
+	chip->mapping.reach = worker->shared.reach;
+	if (worker->chunks.base)
+		rpi_reach_set(&chip->mapping.reach, (uintptr_t)worker->chunks.base,
+			      worker->chunks.bytes);
 	chip->park = &worker->parks[peer_idx];
 	rpi_worker_spin_init(worker, options->worker_wait, &chip->spin);
 	rpi_worker_spin_init(worker, options->worker_wait, &chip->dep_spin);

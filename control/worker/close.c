@@ -145,6 +145,7 @@ static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 	rpi_admission_leave(&plane->admission);
 	rpi_supervisor_order(worker, RPI_ORDER_STOP);
 	rpi_supervisor_join(worker);
+	rpi_mapper_retire(worker);
 	if (late)
 		return rpi_fail(-ETIMEDOUT,
 				"rp_worker_close: dispatches or copies were still "
@@ -229,12 +230,11 @@ void rpi_worker_release(struct rp_worker *worker)
 		rpi_supervisor_join(worker);
 	}
 	rpi_table_leave(worker);
+	rpi_mapper_destroy(worker);
 	release_plane(worker);
 	if (worker->has_store)
 		rpi_store_fini(&worker->store);
 	rpi_inherited_fini(&worker->inherited);
-	if (worker->has_shared)
-		rpi_shared_map_release(&worker->shared);
 	for (i = 0; i < worker->program_count; i++)
 		rp_program_free(worker->programs[i]);
 	free(worker->programs);

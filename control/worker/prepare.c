@@ -98,12 +98,9 @@ static int copy_cpus(struct rp_worker *worker)
 	return 0;
 }
 
-static bool visible(void *context, const void *addr, size_t bytes)
+static int visible(void *context, const void *addr, size_t bytes)
 {
-	const struct rp_worker *worker = context;
-
-	return rpi_shared_map_covers(&worker->shared, addr, bytes) ||
-	       rpi_inherited_confirms(&worker->inherited, addr, bytes);
+	return rpi_mapper_show(context, addr, bytes);
 }
 
 static int writable(void *context, const char *call, const void *addr, size_t bytes)
@@ -256,8 +253,7 @@ static int create_plane(struct rp_worker *worker)
 	if (!err)
 		err = rpi_admission_init(&plane->admission);
 	if (!err)
-		err = rpi_shared_snapshot(&worker->shared);
-	worker->has_shared = !err;
+		err = rpi_mapper_create(worker);
 	return err;
 }
 
@@ -347,11 +343,11 @@ static int start(struct rp_worker *worker)
 		err = rpi_supervisor_start(worker);
 	if (!err)
 		err = own_parent_side(worker);
-	if (!err)
-		take_private_pages(worker);
-	if (!err)
-		err = open_heaps(worker);
-	return err;
+	if (err)
+		return err;
+	rpi_mapper_serve(worker);
+	take_private_pages(worker);
+	return open_heaps(worker);
 }
 
 static struct rp_worker *allocate(void)

@@ -18,6 +18,7 @@
 #include "region/shared.h"
 #include "staging/copier.h"
 #include "tensor/store.h"
+#include "worker/mapper.h"
 
 enum rpi_life {
 	RPI_LIFE_OPEN = 0,
@@ -60,6 +61,7 @@ struct rp_worker {
 	bool has_region;
 	struct rpi_shared_map shared; /* host memory that the processes see */
 	bool has_shared;
+	struct rpi_mapper mapper; /* how they get more of it */
 	struct rpi_inherited inherited;
 
 	/* Device memory, and the way to it. */

@@ -150,16 +150,45 @@ static int zero_in_place(struct rp_chip *chip, const struct rpi_wire_tensor *wir
 	return err ? err : each_run(chip, &view, 0, run_zero);
 }
 
+/* Something was unmapped in this process, or could not be mapped: a task that names it
+ * fails and says so, where a touch would end the process. Or it is used for the first
+ * time here. */
+static __attribute__((noinline)) int check_host(struct rp_chip *chip,
+						const struct rp_tensor *tensor,
+						size_t bytes)
+{
+	/* Its first byte and its size do: the parent has seen that all of it lies in one
+	 * region. */
+	int err = rpi_server_check_host(chip, tensor->data, bytes);
+
+	if (rpi_likely(!err))
+		return 0;
+	if (err == -EFAULT)
+		return rp_chip_fail(chip, err,
+				    "the host memory at %p was freed before this task",
+				    tensor->data);
+	return rp_chip_fail(
+		chip, err,
+		"the host memory at %p could not be mapped in this process: %s",
+		tensor->data, strerror(-err));
+}
+
 static int place_tensor(struct rp_chip *chip, const struct rpi_wire_tensor *wire,
 			const struct rpi_wire_strides *strides, struct rp_tensor *out,
 			size_t *used)
 {
 	struct rpi_placed *placed = &chip->placed[chip->placed_count];
 	size_t at = (*used + ARGUMENT_ALIGN - 1) & ~(size_t)(ARGUMENT_ALIGN - 1);
+	int err;
 
 	host_tensor(wire, strides, out);
 	if (wire->resident)
 		return 0; /* there already, and it stays */
+	if (rpi_unlikely(chip->mapping.watch)) {
+		err = check_host(chip, out, wire->bytes);
+		if (err)
+			return err;
+	}
 	if (chip->in_place) {
 		chip->reads_host |= wire->access & RP_IN;
 		if (!(wire->access & RP_IN))

@@ -26,12 +26,23 @@ static int copy_out(struct rp_chip *chip, const struct rpi_command *command,
 				       (size_t)command->bytes);
 }
 
+/* Memory that was freed meanwhile, or could not be mapped, costs this copy. */
+static int check_host(struct rp_chip *chip, const struct rpi_command *command)
+{
+	if (rpi_likely(!chip->mapping.watch) || command->inlined)
+		return 0;
+	return rpi_server_check_host(chip, (const void *)(uintptr_t)command->host,
+				     (size_t)command->bytes);
+}
+
 static int carry_out(struct rp_chip *chip, const struct rpi_command *command,
 		     struct rpi_reply *reply)
 {
 	int err = rpi_test_point("chip.command");
 
-	if (err)
+	if (!err)
+		err = check_host(chip, command);
+	if (rpi_unlikely(err))
 		return err;
 	switch (command->op) {
 	case RPI_COMMAND_COPY_IN:

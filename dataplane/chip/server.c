@@ -10,8 +10,9 @@ static bool stopped(const struct rp_chip *chip)
 static bool has_work(struct rp_chip *chip, const void *what)
 {
 	(void)what;
+	/* What could not be mapped is tried again for the next task, not till then. */
 	return rpi_lane_rx_poll(&chip->rx) || rpi_server_command_due(chip) ||
-	       stopped(chip);
+	       stopped(chip) || (rpi_server_mapping_due(chip) && !chip->mapping.refused);
 }
 
 /* Until there is a task or a command, or the process is to stop. Spins for a budget
@@ -35,11 +36,15 @@ void rpi_server_run(struct rp_chip *chip)
 {
 	for (;;) {
 		const struct rpi_task_body *task = rpi_lane_rx_poll(&chip->rx);
+		bool command = rpi_server_command_due(chip);
 		uint64_t seq = chip->rx.next_seq;
 
+		/* M1: after the looks at what may name the memory. */
+		if (rpi_unlikely(rpi_server_mapping_due(chip)))
+			rpi_server_mapping(chip);
 		/* A command first: it has waited for the tasks that it follows, and
 		 * later ones must not keep it waiting. */
-		if (rpi_unlikely(rpi_server_command_due(chip))) {
+		if (rpi_unlikely(command)) {
 			rpi_server_command(chip);
 			continue;
 		}

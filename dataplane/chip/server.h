@@ -20,6 +20,7 @@
 #include "dispatch/rouse.h"
 #include "dispatch/wire.h"
 #include "staging/command.h"
+#include "staging/mapping.h"
 
 /* Where an argument of the running task lies on both sides. */
 struct rpi_placed {
@@ -39,6 +40,7 @@ struct rp_chip {
 	struct rpi_frame *frames;
 	struct rpi_lane_rx rx;
 	struct rpi_command_rx commands;
+	struct rpi_mapping_rx mapping;
 	struct rpi_park *park; /* where this process sleeps */
 	struct rpi_rouser rouser;
 	struct rpi_spin spin;	  /* between tasks */
@@ -91,6 +93,24 @@ void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
 /* command.c: whether a command may be carried out now, and do it. */
 bool rpi_server_command_due(const struct rp_chip *chip);
 void rpi_server_command(struct rp_chip *chip);
+
+/* mapping.c: map and unmap what the parent has told this process to. */
+void rpi_server_mapping(struct rp_chip *chip);
+
+/* mapping.c: make sure of the memory that a task or a copy names: 0, -EFAULT for what
+ * this process has unmapped, or why it could not map it. For when `watch` is set. */
+int rpi_server_check_host(struct rp_chip *chip, const void *addr, size_t bytes);
+
+static inline bool rpi_server_mapping_due(const struct rp_chip *chip)
+{
+	const struct rpi_mapping_rx *rx = &chip->mapping;
+
+	/* M1 */
+	if (rpi_likely(atomic_load_explicit(&chip->self->map_ticket,
+					    memory_order_acquire) == rx->applied))
+		return false;
+	return !rx->holds || rx->held.after_task < chip->rx.next_seq;
+}
 
 /* progress.c: publish that the running task has taken its inputs. */
 void rpi_server_loaded(struct rp_chip *chip, uint64_t seq);

@@ -88,26 +88,34 @@ static __attribute__((cold, noinline)) int fail_view(const struct rp_param *para
 	return rpi_view_from_tensor(call, tensor, view);
 }
 
+static __attribute__((cold, noinline)) int fail_host(struct rpi_plane *plane,
+						     const struct rp_param *param,
+						     const struct rp_tensor *tensor,
+						     size_t bytes, int err)
+{
+	if (err != -EFAULT)
+		return rpi_fail(err, "rp_worker_submit: '%s': %s", param->name,
+				rp_last_error());
+	if (plane->is_device(plane->memory_context, (uint64_t)(uintptr_t)tensor->data))
+		return rpi_fail(-EINVAL,
+				"rp_worker_submit: '%s' wraps the raw device address "
+				"%p, expected a tensor from rp_worker_alloc_tensor()",
+				param->name, tensor->data);
+	return rpi_fail(-EFAULT,
+			"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
+			"the chips see, expected memory from rp_shared_alloc(), or "
+			"a resident tensor",
+			param->name, tensor->data, bytes);
+}
+
 static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 		      const struct rp_tensor *tensor, size_t bytes)
 {
 	void *context = plane->memory_context;
+	int err = plane->visible(context, tensor->data, bytes);
 
-	if (!plane->visible(context, tensor->data, bytes)) {
-		if (plane->is_device(context, (uint64_t)(uintptr_t)tensor->data))
-			return rpi_fail(
-				-EINVAL,
-				"rp_worker_submit: '%s' wraps the raw device address "
-				"%p, expected a tensor from "
-				"rp_worker_alloc_tensor()",
-				param->name, tensor->data);
-		return rpi_fail(
-			-EFAULT,
-			"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
-			"the chips see, expected memory made by rp_shared_alloc() "
-			"before rp_worker_prepare(), or a resident tensor",
-			param->name, tensor->data, bytes);
-	}
+	if (rpi_unlikely(err))
+		return fail_host(plane, param, tensor, bytes, err);
 	if (!(param->access & RP_OUT))
 		return 0;
 	return plane->writable(context, "rp_worker_submit", tensor->data, bytes);

@@ -43,6 +43,19 @@ static int check_counts(const char *call, const struct rp_arg *args, uint32_t ar
 	return 0;
 }
 
+static __attribute__((cold, noinline)) int fail_host(const char *call, uint32_t arg,
+						     uintptr_t low, uintptr_t high,
+						     int err)
+{
+	if (err != -EFAULT)
+		return rpi_fail(err, "%s: argument %u: %s", call, arg, rp_last_error());
+	return rpi_fail(-EFAULT,
+			"%s: argument %u at %p (%" PRIuPTR
+			" bytes) is not memory that the chips see, expected memory from "
+			"rp_shared_alloc()",
+			call, arg, (void *)low, high - low);
+}
+
 /* The program's parameters say what may be done to their memory; other shared
  * memory is the orchestration's own. */
 static int check_access(const struct rp_run *run, const char *call, uint32_t arg,
@@ -53,6 +66,7 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 	bool inside = false;
 	bool granted = false;
 	uint32_t i;
+	int err;
 
 	if (access < RP_IN || access > RP_INOUT)
 		return rpi_fail(
@@ -83,13 +97,9 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 			call, arg, run->program->params[denied->param].name);
 	if (inside || resident)
 		return 0;
-	if (!plane->visible(plane->memory_context, (void *)low, high - low))
-		return rpi_fail(
-			-EFAULT,
-			"%s: argument %u at %p (%" PRIuPTR
-			" bytes) is not memory that the chips see, expected memory made "
-			"by rp_shared_alloc() before rp_worker_prepare()",
-			call, arg, (void *)low, high - low);
+	err = plane->visible(plane->memory_context, (void *)low, high - low);
+	if (rpi_unlikely(err))
+		return fail_host(call, arg, low, high, err);
 	if (!(access & RP_OUT))
 		return 0;
 	return plane->writable(plane->memory_context, call, (void *)low, high - low);

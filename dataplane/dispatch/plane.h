@@ -105,9 +105,10 @@ struct rpi_plane {
 	struct rpi_admission admission;
 	struct rpi_gate gate;
 
-	/* Whether the worker processes see this host memory, and whether they may write
-	 * it (0, -EACCES with an error line). */
-	bool (*visible)(void *context, const void *addr, size_t bytes);
+	/* Whether the worker processes see this host memory once they see what is
+	 * published next (0; -EFAULT with no error line, other errors with one), and
+	 * whether they may write it (0, -EACCES with an error line). */
+	int (*visible)(void *context, const void *addr, size_t bytes);
 	int (*writable)(void *context, const char *call, const void *addr, size_t bytes);
 	/* Where a resident view lies, and whether an address is a chip's. */
 	int (*resolve)(void *context, const char *call, const struct rp_tensor *tensor,

@@ -148,6 +148,7 @@ struct rpi_peer {
 	_Atomic uint32_t stop;	      /* sticky, set once by the parent; 1 */
 	_Atomic uint64_t dep_waiters; /* peers that sleep on this one's progress */
 	_Atomic uint64_t room_seq;    /* the parent waits for done_seq to reach this */
+	_Atomic uint64_t map_ticket;  /* staging/mapping.h, M1: last one sent */
 
 	/* Start-up, then counters; the process writes it. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t phase; /* release; enum rpi_phase */
@@ -160,6 +161,7 @@ struct rpi_peer {
 	int32_t start_status; /* valid once phase is RPI_PHASE_FAILED */
 	uint32_t start_phase; /* likewise: the one that failed */
 	uint64_t populate_ns;
+	_Atomic uint64_t map_applied; /* M2: the last ticket carried out */
 	struct rpi_peer_counts counts;
 	char start_text[RPI_ERROR_BYTES];
 };

@@ -154,15 +154,17 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *
  * program     one that the worker was prepared with; NULL when it has only one.
  * args        one per parameter, copied. Host memory must come from
- *             rp_shared_alloc() before prepare, or lie in an inherited range; it
- *             stays the caller's, must not be changed or freed until the dispatch
- *             has ended, and overlapping dispatches need distinct written buffers.
+ *             rp_shared_alloc(), before or after prepare, or lie in an inherited
+ *             range; it stays the caller's, must not be changed or freed until the
+ *             dispatch has ended, and overlapping dispatches need distinct
+ *             written buffers.
  * config      NULL: defaults. Copied.
  * handle_out  release it with rp_handle_release().
  *
  * Threads     any, several at once; served in order of arrival.
- * Blocks      while two dispatches are in flight, another thread is submitting, or a
- *             ring is full.
+ * Blocks      while two dispatches are in flight, another thread is submitting, a
+ *             ring is full, or a busy process has some hundred new regions yet to
+ *             take note of.
  * Returns     0            accepted
  *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity; the
  *                          config's size; program NULL of several
@@ -170,6 +172,8 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *             -EACCES      a read-only inherited range for a parameter that is written
  *             -ESTALE, -EXDEV, -ERANGE  a resident tensor that was freed, is another
  *                          worker's, or reaches past its allocation
+ *             -EMFILE, -ENOMEM  memory made after prepare could not be passed to
+ *                          the processes; nothing else is wrong, try again
  *             -ENOENT      the program was not prepared on this worker
  *             -ENOSPC      handle_count handles are unreleased
  *             -EDEADLK     called from an orchestration of this worker

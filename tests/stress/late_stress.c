@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * late_stress [--seconds S] [--seed N] [--threads N] [--rounds N]
+ *
+ * Threads allocate shared memory of any size, dispatch on it, copy it to a chip and
+ * back, and free it, all at once, on two workers; some blocks are freed while a run
+ * still has them. Every byte that a run was to write is checked. It repeats with the
+ * next seed, and new workers, until the seconds are over, at least once.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../support.h"
+
+#define STRESS_WATCHDOG_S 300
+
+#define THREADS_MAX	  16
+#define WORKERS		  2
+#define CHIPS		  2
+#define KEPT_MAX	  12
+#define MIB		  ((size_t)1 << 20)
+
+static struct {
+	double seconds;
+	uint64_t seed;
+	int threads;
+	int rounds;
+} asked = { .seconds = 1, .seed = 1, .threads = 4, .rounds = 150 };
+
+static struct bed beds[WORKERS];
+
+static void must(bool yes, const char *what)
+{
+	if (yes)
+		return;
+	fprintf(stderr, "late_stress: %s: \"%s\"\n", what, rp_last_error());
+	_exit(1);
+}
+
+/* A block in the hands of one thread: `value` stands in its first and its last words. */
+struct block {
+	int64_t *words;
+	size_t count;
+	int64_t value;
+	bool alone; /* in its region */
+};
+
+struct player {
+	pthread_t thread;
+	uint64_t seed;
+	struct block kept[KEPT_MAX];
+	uint64_t device[WORKERS][CHIPS];
+};
+
+/* Small blocks share regions, large ones have their own. */
+static size_t some_bytes(uint64_t *seed)
+{
+	switch (bed_random(seed) % 4) {
+	case 0:
+		return 128 + bed_random(seed) % 4096;
+	case 1:
+		return (size_t)64 << 10;
+	default:
+		return MIB + bed_random(seed) % (2 * MIB);
+	}
+}
+
+static void take(struct player *player, struct block *block)
+{
+	size_t bytes = some_bytes(&player->seed);
+	bool own = bed_random(&player->seed) % 4 == 0;
+	void *memory;
+
+	must(!(own ? rp_shared_alloc_pages(bytes, RP_PAGES_NEVER, &memory)
+		   : rp_shared_alloc(bytes, &memory)),
+	     "alloc");
+	block->alone = own || bytes >= MIB;
+	block->words = memory;
+	block->count = bytes / sizeof(*block->words);
+	block->value = 0;
+	must(!block->words[0] && !block->words[block->count - 1], "fresh memory is zero");
+}
+
+static void give(struct block *block)
+{
+	must(!rp_shared_free(block->words), "free");
+	block->words = NULL;
+}
+
+static void check(const struct block *block)
+{
+	must(block->words[0] == block->value &&
+		     block->words[block->count - 1] == block->value,
+	     "what a run wrote");
+}
+
+/* Its first and its last word: one strided tensor over all of it. */
+static struct rp_tensor ends_of(const struct block *block)
+{
+	struct rp_tensor tensor;
+	int64_t two = 2;
+
+	must(!rp_tensor_host(&tensor, block->words, RP_INT64, 1, &two), "tensor");
+	tensor.strides[0] = (int64_t)block->count - 1;
+	return tensor;
+}
+
+struct play {
+	struct block *block;
+	int64_t add;
+	int where;
+};
+
+static int add_to_ends(struct rp_run *run, void *arg)
+{
+	const struct play *play = arg;
+
+	return TASK(run, play->where, ENTRY_ADD, rp_inout(ends_of(play->block)),
+		    rp_arg_i64(play->add));
+}
+
+static void play_run(struct player *player, struct block *block)
+{
+	struct play play = { .block = block,
+			     .add = (int64_t)(bed_random(&player->seed) % 1000),
+			     .where = (int)(bed_random(&player->seed) % CHIPS) };
+	struct bed *bed = &beds[bed_random(&player->seed) % WORKERS];
+	struct rp_handle handle;
+
+	if (!block->alone || bed_random(&player->seed) % 4) {
+		must(!bed_run(bed, add_to_ends, &play), "run");
+		block->value += play.add;
+		check(block);
+		return;
+	}
+	/* Freed under the run, which ends as if nothing had happened. A small block would
+	 * be somebody else's at once. */
+	must(!bed_submit(bed, add_to_ends, &play, &handle), "submit");
+	give(block);
+	must(!rp_handle_wait(handle, RP_WAIT_FOREVER), "wait");
+	must(!rp_handle_release(handle), "release");
+}
+
+static void play_copy(struct player *player, struct block *block)
+{
+	uint32_t which = (uint32_t)(bed_random(&player->seed) % WORKERS);
+	uint32_t chip = (uint32_t)(bed_random(&player->seed) % CHIPS);
+	struct rp_worker *worker = beds[which].worker;
+	uint64_t address = player->device[which][chip];
+	size_t bytes = block->count * sizeof(*block->words);
+
+	must(!rp_worker_copy_to(worker, chip, address, 0, block->words, 0, bytes),
+	     "copy to");
+	block->words[0] = block->words[block->count - 1] = -1;
+	must(!rp_worker_copy_from(worker, chip, address, 0, block->words, 0, bytes),
+	     "copy from");
+	check(block);
+}
+
+static void *play(void *arg)
+{
+	struct player *player = arg;
+
+	for (int round = 0; round < asked.rounds; round++) {
+		struct block *block = &player->kept[bed_random(&player->seed) % KEPT_MAX];
+
+		if (!block->words)
+			take(player, block);
+		switch (bed_random(&player->seed) % 8) {
+		case 0:
+			give(block);
+			break;
+		case 1:
+			play_copy(player, block);
+			break;
+		default:
+			play_run(player, block);
+			break;
+		}
+	}
+	for (int i = 0; i < KEPT_MAX; i++)
+		if (player->kept[i].words)
+			give(&player->kept[i]);
+	return NULL;
+}
+
+static void go_round(uint64_t seed)
+{
+	static struct player players[THREADS_MAX];
+	struct rp_worker_options options;
+
+	bed_setup(NULL);
+	alarm(STRESS_WATCHDOG_S + (unsigned)asked.seconds);
+	memset(players, 0, sizeof(players));
+	for (int which = 0; which < WORKERS; which++) {
+		bed_options(&options, CHIPS);
+		options.unified_memory = which;
+		options.device_memory_bytes = 128 * MIB;
+		bed_open_with(&beds[which], &options);
+	}
+	for (int i = 0; i < asked.threads; i++) {
+		struct player *player = &players[i];
+
+		player->seed = seed * 1000 + (uint64_t)i;
+		for (uint32_t at = 0; at < WORKERS * CHIPS; at++)
+			must(!rp_worker_device_alloc(
+				     beds[at / CHIPS].worker, at % CHIPS, 4 * MIB,
+				     &player->device[at / CHIPS][at % CHIPS]),
+			     "device alloc");
+		must(!pthread_create(&player->thread, NULL, play, player), "thread");
+	}
+	for (int i = 0; i < asked.threads; i++)
+		pthread_join(players[i].thread, NULL);
+	for (int which = 0; which < WORKERS; which++)
+		bed_close(&beds[which]);
+}
+
+static void read_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "seconds", required_argument, NULL, 's' },
+		{ "seed", required_argument, NULL, 'e' },
+		{ "threads", required_argument, NULL, 't' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			asked.seconds = atof(optarg);
+			break;
+		case 'e':
+			asked.seed = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			asked.threads = atoi(optarg);
+			break;
+		case 'r':
+			asked.rounds = atoi(optarg);
+			break;
+		default:
+			exit(2);
+		}
+	}
+	if (asked.threads < 1 || asked.threads > THREADS_MAX || asked.rounds < 1) {
+		fprintf(stderr, "late_stress: threads 1..%d, rounds 1..\n", THREADS_MAX);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct timespec begin, now;
+
+	read_options(argc, argv);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		/* Before, so that a hang shows it. */
+		printf("# seed %" PRIu64 "\n", asked.seed);
+		fflush(stdout);
+		go_round(asked.seed++);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((double)(now.tv_sec - begin.tv_sec) +
+			 (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
+		 asked.seconds);
+	return 0;
+}
