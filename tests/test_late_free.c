@@ -62,9 +62,9 @@ static void freed_memory_is_refused_and_gone_from_every_process(void **state)
 
 static void an_address_that_comes_again_is_the_new_memory(void **state)
 {
-	void *last = NULL;
 	int again = 0;
 	struct bed bed;
+	void *last = &bed;
 
 	(void)state;
 	bed_open(&bed, CHIPS);

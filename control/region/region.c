@@ -14,6 +14,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "memory/reach.h"
 #include "region/pages.h"
 #include "region/span.h"
 
@@ -29,11 +30,11 @@ static size_t round_up(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* A region has whole huge pages of addresses, whatever it stands on: large blocks begin
- * where memory.h promises, and no two regions share an entry of memory/reach.h. */
+/* A region has whole granules of addresses, whatever it stands on. They are as large as
+ * the largest pages, so large blocks begin where memory.h promises. */
 static size_t address_bytes(const struct rpi_region *region)
 {
-	return round_up(region->bytes, RPI_HUGE_PAGE);
+	return round_up(region->bytes, RPI_REACH_GRANULE);
 }
 
 /* Kernels before 5.14: an atomic add of 0 writes without changing anything, whoever
@@ -89,7 +90,7 @@ static int map(struct rpi_region *region, bool *told_out)
 	void *at;
 	int err;
 
-	err = rpi_span_take(address_bytes(region), RPI_HUGE_PAGE, &at);
+	err = rpi_span_take(address_bytes(region), RPI_REACH_GRANULE, &at);
 	if (err) {
 		*told_out = true;
 		return err;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the processes of each worker have of the shared memory. */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +7,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "region/pages.h"
 #include "region/registry.h"
 #include "region/span.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-static_assert(RPI_REACH_GRANULE == RPI_HUGE_PAGE, "a region has its granules alone");
 
 static struct rpi_shared_map *maps; /* under the registry's lock */
 

@@ -2,7 +2,6 @@
 #include "worker/mapper.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
 #include "worker/worker.h"
@@ -205,18 +205,6 @@ static const struct rpi_audience_ops audience_ops = {
 	.await_room = await_room,
 };
 
-/* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
-static int above_standard(int *fd)
-{
-	int low = *fd;
-
-	if (low > STDERR_FILENO)
-		return 0;
-	*fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(low);
-	return *fd < 0 ? -errno : 0;
-}
-
 static int create_socket(struct rpi_mapper *mapper, uint32_t peer)
 {
 	int err = rpi_test_point("mapper.socket");
@@ -224,17 +212,13 @@ static int create_socket(struct rpi_mapper *mapper, uint32_t peer)
 
 	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		err = -errno;
-	mapper->fds[peer] = ends[0];
-	mapper->peer_fds[peer] = ends[1];
-	if (!err)
-		err = above_standard(&mapper->fds[peer]);
-	if (!err)
-		err = above_standard(&mapper->peer_fds[peer]);
 	if (err)
-		return rpi_fail(err,
-				"rp_worker_prepare: a socket to worker process %u: %s",
-				peer, strerror(-err));
-	return 0;
+		return err;
+	mapper->fds[peer] = rpi_descriptor_above_standard(ends[0]);
+	mapper->peer_fds[peer] = rpi_descriptor_above_standard(ends[1]);
+	if (mapper->fds[peer] < 0)
+		return mapper->fds[peer];
+	return mapper->peer_fds[peer] < 0 ? mapper->peer_fds[peer] : 0;
 }
 
 int rpi_mapper_create(struct rp_worker *worker)
@@ -250,10 +234,15 @@ int rpi_mapper_create(struct rp_worker *worker)
 	mapper->peer_fds = mapper->fds + count;
 	for (peer = 0; peer < 2 * count; peer++)
 		mapper->fds[peer] = -1;
-	for (peer = 0; peer < count && !err; peer++)
+	for (peer = 0; peer < count; peer++) {
 		err = create_socket(mapper, peer);
-	if (!err)
-		err = rpi_shared_snapshot(&worker->shared);
+		if (err)
+			return rpi_fail(err,
+					"rp_worker_prepare: a socket to worker process "
+					"%u: %s",
+					peer, strerror(-err));
+	}
+	err = rpi_shared_snapshot(&worker->shared);
 	if (err)
 		return err;
 	worker->has_shared = true;

@@ -113,8 +113,8 @@ static void unmap(struct rpi_mapping_rx *rx, const struct rpi_mapping *mapping)
 {
 	/* Refused (vm.max_map_count), the memory stays until its addresses are mapped
 	 * anew: no task gets to name it. */
-	mmap((void *)(uintptr_t)mapping->low, mapping->bytes, PROT_NONE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	(void)mmap((void *)(uintptr_t)mapping->low, mapping->bytes, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	forget(rx, mapping->low);
 	rpi_reach_leave(&rx->reach, mapping->low, mapping->bytes);
 	rx->left = true;

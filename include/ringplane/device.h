@@ -111,9 +111,9 @@ RP_API int rp_worker_tensor_address(struct rp_worker *worker,
  *
  * address    the start of a live allocation on that chip; one inside it is refused:
  *            use the offset.
- * src        any host memory, also made after prepare. What the processes share
- *            (rp_shared_alloc() before prepare, inherited ranges) is read in place,
- *            the rest is staged.
+ * src        any host memory, also made after prepare. What rp_shared_alloc()
+ *            gave, and ranges given as inherited at prepare, are read in place;
+ *            other memory is staged.
  *
  * Threads    any, several at once; copies of one chip take turns.
  * Blocks     yes.
