@@ -11,17 +11,17 @@
 #include "dispatch_bed.h"
 #include "limit.h"
 
-#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
-#define KIB	      ((size_t)1 << 10)
-#define MIB	      ((size_t)1 << 20)
-#define LINES_MAX     128
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define KIB	     ((size_t)1 << 10)
+#define MIB	     ((size_t)1 << 20)
+#define LINES_MAX    128
 
 /* The bare thing next to which a payload of a few lines is put. */
-#define DISPATCH      "dispatch.spin.rtt"
-#define PINGPONG      "limits.pingpong.line"
+#define DISPATCH "dispatch.spin.rtt"
+#define PINGPONG "limits.pingpong.line"
 
 /* A payload up to this has DISPATCH as its limit: no second copy would be seen. */
-#define LINE_BYTES    ((size_t)64)
+#define LINE_BYTES ((size_t)64)
 
 /* Bytes that the samples of one run move at most, so that --ops can't take hours. */
 #define RUN_BYTES_MAX ((uint64_t)16 << 30)
@@ -32,9 +32,9 @@ static const struct copy_size {
 	bool rtt;
 	bool quick; /* stays in a quick run */
 } sizes[] = {
-	{ "64B", LINE_BYTES, true, true },    { "4KiB", 4 * KIB, true, false },
-	{ "64KiB", 64 * KIB, true, true },    { "1MiB", MIB, false, true },
-	{ "16MiB", 16 * MIB, false, false },  { "64MiB", 64 * MIB, false, true },
+	{ "64B", LINE_BYTES, true, true },     { "4KiB", 4 * KIB, true, false },
+	{ "64KiB", 64 * KIB, true, true },     { "1MiB", MIB, false, true },
+	{ "16MiB", 16 * MIB, false, false },   { "64MiB", 64 * MIB, false, true },
 	{ "256MiB", 256 * MIB, false, false },
 };
 
@@ -42,12 +42,12 @@ static const struct copy_size {
 #define MAIN_BYTES (64 * MIB)
 
 static const char *const ways[] = { [COPY_H2D] = "h2d", [COPY_D2H] = "d2h" };
-static const char *const paths[] = { [COPY_STAGED] = "staged",
-				     [COPY_INHERITED] = "inherited",
-				     [COPY_FANOUT] = "fanout" };
-static const char *const page_suffixes[] = { [COPY_PAGES_USUAL] = "",
-					     [COPY_PAGES_4K] = ".4k",
-					     [COPY_PAGES_HUGE] = ".huge" };
+static const char *const paths[] = {
+	[COPY_STAGED] = "staged", [COPY_INHERITED] = "inherited", [COPY_FANOUT] = "fanout"
+};
+static const char *const page_suffixes[] = {
+	[COPY_PAGES_USUAL] = "", [COPY_PAGES_4K] = ".4k", [COPY_PAGES_HUGE] = ".huge"
+};
 
 /* What the cases of a plan point to. */
 static struct copy_line {
@@ -176,10 +176,8 @@ static int add_chips(struct bench_plan *plan, bool quick)
 		enum copy_path path;
 		bool quick;
 	} kinds[] = {
-		{ COPY_H2D, COPY_INHERITED, true },
-		{ COPY_D2H, COPY_INHERITED, true },
-		{ COPY_H2D, COPY_STAGED, false },
-		{ COPY_D2H, COPY_STAGED, false },
+		{ COPY_H2D, COPY_INHERITED, true }, { COPY_D2H, COPY_INHERITED, true },
+		{ COPY_H2D, COPY_STAGED, false },   { COPY_D2H, COPY_STAGED, false },
 		{ COPY_H2D, COPY_FANOUT, true },
 	};
 	int err = 0;

@@ -184,9 +184,8 @@ int copy_bed_mark(struct copy_bed *bed, size_t at, uint64_t word)
 
 int copy_bed_look(struct copy_bed *bed, size_t at, uint64_t *word_out)
 {
-	const uint32_t last = bed->variant->path == COPY_FANOUT
-				      ? bed->variant->chip_count - 1
-				      : 0;
+	const uint32_t last =
+		bed->variant->path == COPY_FANOUT ? bed->variant->chip_count - 1 : 0;
 	uint64_t address, word = 0, same = 0;
 	size_t offset;
 	int err = 0;

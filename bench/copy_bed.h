@@ -70,9 +70,9 @@ enum copy_block copy_device_block(const struct copy_variant *variant);
 
 struct copy_bed {
 	const struct copy_variant *variant;
-	struct copy_worker *at;	   /* the worker, shared with other cases */
-	uint8_t *host;		   /* the host's side */
-	struct rp_tensor stacked;  /* with two chips, unless COPY_FANOUT */
+	struct copy_worker *at;	  /* the worker, shared with other cases */
+	uint8_t *host;		  /* the host's side */
+	struct rp_tensor stacked; /* with two chips, unless COPY_FANOUT */
 	bool has_stacked;
 	uint64_t copy_count; /* since the worker began, as far as this case made them */
 	/* Over all measured rounds, for the remark. */

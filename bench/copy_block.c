@@ -12,8 +12,8 @@
 #include "copy_bed.h"
 #include "sysfile.h"
 
-#define HUGE_BYTES   ((size_t)2 << 20)
-#define THP_ENABLED  "/sys/kernel/mm/transparent_hugepage/enabled"
+#define HUGE_BYTES  ((size_t)2 << 20)
+#define THP_ENABLED "/sys/kernel/mm/transparent_hugepage/enabled"
 
 /* What has to stay free besides: as much again lies in the chips. */
 #define SPARE_FACTOR 3
@@ -97,8 +97,7 @@ static int grow(struct block *block, enum copy_block which, size_t bytes)
 		return 0;
 	if (available / SPARE_FACTOR < bytes)
 		return rpi_fail(BENCH_SKIP,
-				"%zu MiB wanted %d times, %" PRIu64
-				" MiB are available",
+				"%zu MiB wanted %d times, %" PRIu64 " MiB are available",
 				bytes >> 20, SPARE_FACTOR, available >> 20);
 	give_back(block);
 	err = is_shared(which) ? share(block, which, bytes) : map(block, which, bytes);

@@ -115,8 +115,8 @@ int copy_engine_plan(struct bench_plan *plan)
 		rpi_format(c.name, sizeof(c.name), "copy.engine.%s.%s", engines[engine],
 			   sizes[size].name);
 		if (engine) {
-			rpi_format(line->limit, sizeof(line->limit),
-				   "copy.engine.%s.%s", engines[0], sizes[size].name);
+			rpi_format(line->limit, sizeof(line->limit), "copy.engine.%s.%s",
+				   engines[0], sizes[size].name);
 			c.limits = line->limit;
 		}
 		err = bench_plan_add(plan, &c);

@@ -99,7 +99,8 @@ static int relay_ping(struct bench_pingpong *p, struct bench_round *round)
 		if (up && staged)
 			memcpy(chunk(p), host, bytes);
 		words->ping_word = token;
-		atomic_store_explicit(&words->ping_seq, seq, memory_order_release); /* E1 */
+		atomic_store_explicit(&words->ping_seq, seq,
+				      memory_order_release);			  /* E1 */
 		err = bench_spin_until(&words->pong_seq, seq, p->spin, &p->peer); /* E2 */
 		if (err)
 			return err;

@@ -89,8 +89,8 @@ int copy_rate_round(struct bench_case *c, struct bench_round *round)
 	copy_bed_cpu(bed, &caller_end_s, &chips_end_s);
 	bed->caller_s += caller_end_s - caller_s;
 	bed->chips_s += chips_end_s - chips_s;
-	bed->gigabytes += c->per_sample * 1e-9 *
-			  (double)(round->ops + (round->ops < PRIME_BELOW));
+	bed->gigabytes +=
+		c->per_sample * 1e-9 * (double)(round->ops + (round->ops < PRIME_BELOW));
 	return err ? err : check_path(bed, round, staged, named);
 }
 

@@ -77,8 +77,8 @@ static size_t list_inherited(struct rp_host_range ranges[COPY_BLOCK_COUNT])
 		if (copy_block_at(block))
 			ranges[count++] =
 				(struct rp_host_range){ .base = copy_block_at(block),
-							.bytes = copy_block_bytes(
-								block) };
+							.bytes =
+								copy_block_bytes(block) };
 	return count;
 }
 
