@@ -148,7 +148,8 @@ static int add(struct bench_plan *plan, const struct copy_variant *variant,
 	return err ? err : bench_plan_add(plan, &c);
 }
 
-/* Both ways, staged and inherited, by size. */
+/* Both ways, staged and inherited, by size. What rides in the command itself is the same
+ * from whatever host memory. */
 static int add_sizes(struct bench_plan *plan, bool quick)
 {
 	int err = 0;
@@ -163,6 +164,8 @@ static int add_sizes(struct bench_plan *plan, bool quick)
 			.rtt = size->rtt,
 		};
 
+		if (size->bytes <= LINE_BYTES && variant.path == COPY_INHERITED)
+			continue;
 		if (!quick || size->quick)
 			err = add(plan, &variant, size->name);
 	}

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "copy_worker.h"
+#include "memory/copy.h"
 
 static bool is_stacked(const struct copy_variant *variant)
 {
@@ -129,8 +130,11 @@ static void remark(struct bench_case *c, const struct copy_bed *bed)
 {
 	if (bed->gigabytes > 0.0)
 		rpi_format(c->remark, sizeof(c->remark),
-			   "CPU seconds per GB: caller %.3f, chips %.3f",
-			   bed->caller_s / bed->gigabytes, bed->chips_s / bed->gigabytes);
+			   "CPU seconds per GB: caller %.3f, chips %.3f; copied by %s",
+			   bed->caller_s / bed->gigabytes, bed->chips_s / bed->gigabytes,
+			   bed->variant->bytes >= rpi_copy_around_bytes()
+				   ? rpi_copy_engine()
+				   : "memcpy");
 }
 
 void copy_bed_leave(struct bench_case *c)

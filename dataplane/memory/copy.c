@@ -32,6 +32,12 @@ struct engine {
 	copy_fn blocks, steps;
 };
 
+/* Where there is nothing better. */
+static void copy_plain(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+}
+
 #if defined(__x86_64__)
 
 /* Lines that an engine copies of a page before it goes on to the next one were tried:
@@ -123,6 +129,7 @@ static const struct engine engines[] = {
 	{ "avx512", blocks_avx512, steps_avx512 },
 	{ "avx2", blocks_avx2, steps_avx2 },
 	{ "sse2", blocks_sse2, steps_sse2 },
+	{ "memcpy", copy_plain, copy_plain },
 };
 
 static int has(const struct engine *engine)
@@ -143,11 +150,6 @@ static void end_stream(void)
 }
 
 #else
-
-static void copy_plain(uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-}
 
 static const struct engine engines[] = { { "memcpy", copy_plain, copy_plain } };
 
@@ -234,7 +236,7 @@ void rpi_copy_around(void *to, const void *from, size_t bytes)
 #define AROUND_BYTES_ELSE ((size_t)4 << 20)
 
 /* Of the largest cache that a core has for itself; 0 or less: unknown. */
-static long cache_bytes(void)
+static long own_cache_bytes(void)
 {
 #ifdef _SC_LEVEL2_CACHE_SIZE
 	return sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -263,7 +265,7 @@ size_t rpi_copy_around_bytes(void)
 	size_t bytes = atomic_load_explicit(&around_bytes, memory_order_relaxed);
 
 	if (rpi_unlikely(!bytes)) {
-		bytes = rpi_copy_around_for(cache_bytes());
+		bytes = rpi_copy_around_for(own_cache_bytes());
 		atomic_store_explicit(&around_bytes, bytes, memory_order_relaxed);
 	}
 	return bytes;
