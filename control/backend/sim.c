@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "chip/backend.h"
 #include "memory/copy.h"
+#include "region/node.h"
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
@@ -51,6 +52,8 @@ static int sim_open(const struct rpi_device_config *config,
 	device->memory = (uint8_t *)(((uintptr_t)device->base + HUGE_BYTES - 1) &
 				     ~(uintptr_t)(HUGE_BYTES - 1));
 	device->bytes = bytes;
+	/* Before the first touch. It works as well on another node. */
+	rpi_node_prefer(device->base, device->mapped, config->node);
 	/* A hint: without huge pages the memory works all the same. */
 	madvise(device->memory, bytes,
 		config->pages == RP_PAGES_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);

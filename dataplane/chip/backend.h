@@ -30,6 +30,7 @@ struct rpi_device_config {
 	uint32_t chip;
 	size_t memory_bytes;
 	enum rp_page_policy pages;
+	int node; /* memory node of the CPU that the chip is pinned to; -1: any */
 };
 
 /* One kernel launch: an entry and its arguments, whose tensors carry device
