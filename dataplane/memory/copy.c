@@ -11,8 +11,10 @@
 /*
  * Memory is further away than one stream of loads can ask for ahead: prefetchers stop at
  * the end of a 4 KiB page and begin anew in the next. So four pages are copied side by
- * side, and each has its own stream. Within a page whole lines are written one after the
- * other, so that each leaves its write-combining buffer full.
+ * side, and each has its own stream, with the same lines of the next four asked for into
+ * the second cache. Within a page whole lines are written one after the other, so that
+ * each leaves its write-combining buffer full. A line asked for past the end of the
+ * source costs nothing but the asking: it never faults.
  */
 #define PAGE_BYTES  4096
 #define PAGE_COUNT  4
@@ -40,6 +42,11 @@ static void copy_plain(uint8_t *to, const uint8_t *from, size_t bytes)
 
 #if defined(__x86_64__)
 
+static inline void ask_ahead(const uint8_t *line)
+{
+	_mm_prefetch((const char *)line + BLOCK_BYTES, _MM_HINT_T1);
+}
+
 /* Lines that an engine copies of a page before it goes on to the next one were tried:
  * two are best with 64-byte registers, one with smaller ones. */
 static inline void line_sse2(uint8_t *to, const uint8_t *from)
@@ -61,8 +68,10 @@ static void blocks_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
 
 	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
 		for (at = 0; at < PAGE_BYTES; at += 64)
-			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
 				line_sse2(to + page, from + page);
+			}
 }
 
 static void steps_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -88,8 +97,10 @@ AVX2 static void blocks_avx2(uint8_t *to, const uint8_t *from, size_t bytes)
 
 	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
 		for (at = 0; at < PAGE_BYTES; at += 64)
-			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
 				line_avx2(to + page, from + page);
+			}
 }
 
 AVX2 static void steps_avx2(uint8_t *to, const uint8_t *from, size_t bytes)
@@ -115,8 +126,11 @@ AVX512 static void blocks_avx512(uint8_t *to, const uint8_t *from, size_t bytes)
 
 	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
 		for (at = 0; at < PAGE_BYTES; at += 128)
-			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
+				ask_ahead(from + page + 64);
 				pair_avx512(to + page, from + page);
+			}
 }
 
 AVX512 static void steps_avx512(uint8_t *to, const uint8_t *from, size_t bytes)
