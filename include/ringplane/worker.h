@@ -54,7 +54,9 @@ struct rp_worker_options {
 	 * refused. rp_worker_options_init() sets 300. */
 	double startup_timeout_s;
 
-	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none. */
+	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none.
+	 * Where there are several memory nodes, a pinned chip's memory and the chunks that
+	 * its copies pass through are asked for from its CPU's. */
 	const int *chip_cpus;
 
 	/* Waiting, for the caller's threads and for the worker processes. */
