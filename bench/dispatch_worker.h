@@ -15,6 +15,9 @@ enum bench_place {
 	/* The first chip on the peer's CPU, further ones on others than the caller's
 	 * as far as there are any. */
 	BENCH_PLACE_PEER,
+	/* The same, but the caller's rather than one CPU for two: for chips that work
+	 * while the caller waits. */
+	BENCH_PLACE_SPREAD,
 	/* Wherever rpbench itself may run, not pinned. */
 	BENCH_PLACE_ANY,
 };

@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "chip/backend.h"
+#include "memory/copy.h"
+#include "region/node.h"
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
@@ -57,6 +59,8 @@ static int sim_open(const struct rpi_device_config *config,
 	device->memory = (uint8_t *)(((uintptr_t)device->base + HUGE_BYTES - 1) &
 				     ~(uintptr_t)(HUGE_BYTES - 1));
 	device->bytes = bytes;
+	/* Before the first touch. It works as well on another node. */
+	rpi_node_prefer(device->base, device->mapped, config->node);
 	/* A hint: without huge pages the memory works all the same. */
 	madvise(device->memory, bytes,
 		config->pages == RP_PAGES_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
@@ -90,7 +94,7 @@ static int sim_copy_in(struct rpi_device *device, rpi_device_addr to, const void
 		       size_t bytes)
 {
 	(void)device;
-	memcpy((void *)(uintptr_t)to, from, bytes);
+	rpi_copy_stage((void *)(uintptr_t)to, from, bytes, bytes);
 	return 0;
 }
 
@@ -98,7 +102,23 @@ static int sim_copy_out(struct rpi_device *device, void *to, rpi_device_addr fro
 			size_t bytes)
 {
 	(void)device;
-	memcpy(to, (const void *)(uintptr_t)from, bytes);
+	rpi_copy_stage(to, (const void *)(uintptr_t)from, bytes, bytes);
+	return 0;
+}
+
+static int sim_stream_in(struct rpi_device *device, rpi_device_addr to, const void *from,
+			 size_t bytes)
+{
+	(void)device;
+	rpi_copy_around((void *)(uintptr_t)to, from, bytes);
+	return 0;
+}
+
+static int sim_stream_out(struct rpi_device *device, void *to, rpi_device_addr from,
+			  size_t bytes)
+{
+	(void)device;
+	rpi_copy_around(to, (const void *)(uintptr_t)from, bytes);
 	return 0;
 }
 
@@ -124,6 +144,8 @@ static const struct rpi_backend_ops sim_ops = {
 	.register_host = sim_register_host,
 	.copy_in = sim_copy_in,
 	.copy_out = sim_copy_out,
+	.stream_in = sim_stream_in,
+	.stream_out = sim_stream_out,
 	.zero = sim_zero,
 	.launch = sim_launch,
 };

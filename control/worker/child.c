@@ -127,6 +127,7 @@ static int open_device(struct rp_worker *worker, struct rp_chip *chip)
 		.chip = chip->peer_idx,
 		.memory_bytes = worker->options.device_memory_bytes,
 		.pages = worker->options.pages,
+		.node = rpi_worker_chip_node(worker, chip->peer_idx),
 	};
 	int err;
 

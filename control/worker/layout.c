@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "region/node.h"
 #include "worker/worker.h"
 
 static size_t aligned(size_t bytes)
@@ -89,6 +90,23 @@ static int create_lanes(struct rp_worker *worker, uint8_t *at)
 	return 0;
 }
 
+int rpi_worker_chip_node(const struct rp_worker *worker, uint32_t chip)
+{
+	return worker->chip_cpus && chip < worker->plane.chip_count
+		       ? rpi_node_of_cpu(worker->chip_cpus[chip])
+		       : -1;
+}
+
+/* Each chip's near the CPU that it is pinned to; before they are backed. */
+static void place_chunks(struct rp_worker *worker, size_t bytes)
+{
+	uint32_t chip;
+
+	for (chip = 0; chip < worker->plane.chip_count; chip++)
+		rpi_node_prefer((uint8_t *)worker->chunks.base + chip * bytes, bytes,
+				rpi_worker_chip_node(worker, chip));
+}
+
 /* Chunks are the worker's own, taken once: copying for ever takes no more. They are
  * backed by the first copy that needs them: many workers never copy. */
 static int create_copiers(struct rp_worker *worker)
@@ -105,6 +123,8 @@ static int create_copiers(struct rp_worker *worker)
 	memset(worker->copiers, 0, plane->peer_count * sizeof(*worker->copiers));
 	err = rpi_region_create_lazy(&worker->chunks, "rp-staging",
 				     plane->chip_count * bytes, worker->options.pages);
+	if (!err)
+		place_chunks(worker, bytes);
 	for (peer = 0; !err && peer < plane->peer_count; peer++)
 		err = rpi_copier_init(
 			&worker->copiers[peer], plane, peer, &worker->command_lanes[peer],

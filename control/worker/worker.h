@@ -92,6 +92,9 @@ struct rp_worker {
 
 /* layout.c: the shared region and what lies in it. */
 int rpi_worker_lay_out(struct rp_worker *worker);
+
+/* The memory node of a chip's CPU; -1: any. Opens files. */
+int rpi_worker_chip_node(const struct rp_worker *worker, uint32_t chip);
 void rpi_worker_unlay(struct rp_worker *worker);
 
 /* What wake-ups are sent with: as parks sleep, or to the caller's own io_uring. */

@@ -30,6 +30,7 @@ struct rpi_device_config {
 	uint32_t chip;
 	size_t memory_bytes;
 	enum rp_page_policy pages;
+	int node; /* memory node of the CPU that the chip is pinned to; -1: any */
 };
 
 /* One kernel launch: an entry and its arguments, whose tensors carry device
@@ -65,6 +66,12 @@ struct rpi_backend_ops {
 		       size_t bytes);
 	int (*copy_out)(struct rpi_device *device, void *to, rpi_device_addr from,
 			size_t bytes);
+	/* The same, of a piece of more than the caches hold: nobody here reads the
+	 * bytes soon. A backend without a difference names copy_in and copy_out. */
+	int (*stream_in)(struct rpi_device *device, rpi_device_addr to, const void *from,
+			 size_t bytes);
+	int (*stream_out)(struct rpi_device *device, void *to, rpi_device_addr from,
+			  size_t bytes);
 	int (*zero)(struct rpi_device *device, rpi_device_addr to, size_t bytes);
 
 	/* Queue a launch; its own outcome comes from settle, or from here where the

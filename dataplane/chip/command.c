@@ -8,22 +8,22 @@
 #include "chip/server.h"
 #include "staging/command.h"
 
-static int copy_in(struct rp_chip *chip, const struct rpi_command *command)
+static int copy_in(struct rp_chip *chip, const struct rpi_command *command, bool stream)
 {
 	const void *from = command->inlined ? command->data
 					    : (const void *)(uintptr_t)command->host;
 
-	return chip->backend->copy_in(chip->device, command->device, from,
-				      (size_t)command->bytes);
+	return (stream ? chip->backend->stream_in : chip->backend->copy_in)(
+		chip->device, command->device, from, (size_t)command->bytes);
 }
 
 static int copy_out(struct rp_chip *chip, const struct rpi_command *command,
-		    struct rpi_reply *reply)
+		    struct rpi_reply *reply, bool stream)
 {
 	void *to = command->inlined ? reply->data : (void *)(uintptr_t)command->host;
 
-	return chip->backend->copy_out(chip->device, to, command->device,
-				       (size_t)command->bytes);
+	return (stream ? chip->backend->stream_out : chip->backend->copy_out)(
+		chip->device, to, command->device, (size_t)command->bytes);
 }
 
 /* Memory that was freed meanwhile, or could not be mapped, costs this copy. */
@@ -46,10 +46,13 @@ static int carry_out(struct rp_chip *chip, const struct rpi_command *command,
 		return err;
 	switch (command->op) {
 	case RPI_COMMAND_COPY_IN:
-		err = copy_in(chip, command);
+	case RPI_COMMAND_STREAM_IN:
+		err = copy_in(chip, command, command->op == RPI_COMMAND_STREAM_IN);
 		break;
 	case RPI_COMMAND_COPY_OUT:
-		err = copy_out(chip, command, reply);
+	case RPI_COMMAND_STREAM_OUT:
+		err = copy_out(chip, command, reply,
+			       command->op == RPI_COMMAND_STREAM_OUT);
 		break;
 	default:
 		return -EPROTO;

@@ -4,73 +4,154 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpu.h"
+
+/*
+ * Memory is further away than one stream of loads can ask for ahead: prefetchers stop at
+ * the end of a 4 KiB page and begin anew in the next. So four pages are copied side by
+ * side, and each has its own stream, with the same lines of the next four asked for into
+ * the second cache. Within a page whole lines are written one after the other, so that
+ * each leaves its write-combining buffer full. A line asked for past the end of the
+ * source costs nothing but the asking: it never faults.
+ */
+#define PAGE_BYTES  4096
+#define PAGE_COUNT  4
+#define BLOCK_BYTES ((size_t)PAGE_COUNT * PAGE_BYTES)
+
+/* What the engines copy one after the other of what is less than a block. */
+#define STEP_BYTES 128
+
+/* Not worth the fence. */
+#define SMALL_BYTES 1024
 
 typedef void (*copy_fn)(uint8_t *to, const uint8_t *from, size_t bytes);
 
 struct engine {
 	const char *name;
-	copy_fn copy; /* `to` aligned to 64, bytes a multiple of 256 */
+	/* `to` aligned to 64; bytes a multiple of BLOCK_BYTES, and of STEP_BYTES */
+	copy_fn blocks, steps;
 };
+
+/* Where there is nothing better. */
+static void copy_plain(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	memcpy(to, from, bytes);
+}
 
 #if defined(__x86_64__)
 
-static void copy_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
+static inline void ask_ahead(const uint8_t *line)
 {
-	size_t i;
+	_mm_prefetch((const char *)line + BLOCK_BYTES, _MM_HINT_T1);
+}
 
+/* Lines that an engine copies of a page before it goes on to the next one were tried:
+ * two are best with 64-byte registers, one with smaller ones. */
+static inline void line_sse2(uint8_t *to, const uint8_t *from)
+{
+	__m128i a = _mm_loadu_si128((const __m128i *)from);
+	__m128i b = _mm_loadu_si128((const __m128i *)(from + 16));
+	__m128i c = _mm_loadu_si128((const __m128i *)(from + 32));
+	__m128i d = _mm_loadu_si128((const __m128i *)(from + 48));
+
+	_mm_stream_si128((__m128i *)to, a);
+	_mm_stream_si128((__m128i *)(to + 16), b);
+	_mm_stream_si128((__m128i *)(to + 32), c);
+	_mm_stream_si128((__m128i *)(to + 48), d);
+}
+
+static void blocks_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	size_t at, page;
+
+	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
+		for (at = 0; at < PAGE_BYTES; at += 64)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
+				line_sse2(to + page, from + page);
+			}
+}
+
+static void steps_sse2(uint8_t *to, const uint8_t *from, size_t bytes)
+{
 	for (; bytes; bytes -= 64, to += 64, from += 64)
-		for (i = 0; i < 64; i += 16)
-			_mm_stream_si128((__m128i *)(to + i),
-					 _mm_loadu_si128((const __m128i *)(from + i)));
+		line_sse2(to, from);
 }
 
-__attribute__((target("avx2"))) static void copy_avx2(uint8_t *to, const uint8_t *from,
-						      size_t bytes)
-{
-	for (; bytes; bytes -= 128, to += 128, from += 128) {
-		__m256i a = _mm256_loadu_si256((const __m256i *)from);
-		__m256i b = _mm256_loadu_si256((const __m256i *)(from + 32));
-		__m256i c = _mm256_loadu_si256((const __m256i *)(from + 64));
-		__m256i d = _mm256_loadu_si256((const __m256i *)(from + 96));
+#define AVX2 __attribute__((target("avx2")))
 
-		_mm256_stream_si256((__m256i *)to, a);
-		_mm256_stream_si256((__m256i *)(to + 32), b);
-		_mm256_stream_si256((__m256i *)(to + 64), c);
-		_mm256_stream_si256((__m256i *)(to + 96), d);
-	}
+AVX2 static inline void line_avx2(uint8_t *to, const uint8_t *from)
+{
+	__m256i a = _mm256_loadu_si256((const __m256i *)from);
+	__m256i b = _mm256_loadu_si256((const __m256i *)(from + 32));
+
+	_mm256_stream_si256((__m256i *)to, a);
+	_mm256_stream_si256((__m256i *)(to + 32), b);
 }
 
-__attribute__((target("avx512f"))) static void copy_avx512(uint8_t *to,
-							   const uint8_t *from,
-							   size_t bytes)
+AVX2 static void blocks_avx2(uint8_t *to, const uint8_t *from, size_t bytes)
 {
-	for (; bytes; bytes -= 256, to += 256, from += 256) {
-		__m512i a = _mm512_loadu_si512(from);
-		__m512i b = _mm512_loadu_si512(from + 64);
-		__m512i c = _mm512_loadu_si512(from + 128);
-		__m512i d = _mm512_loadu_si512(from + 192);
+	size_t at, page;
 
-		_mm512_stream_si512((__m512i *)to, a);
-		_mm512_stream_si512((__m512i *)(to + 64), b);
-		_mm512_stream_si512((__m512i *)(to + 128), c);
-		_mm512_stream_si512((__m512i *)(to + 192), d);
-	}
+	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
+		for (at = 0; at < PAGE_BYTES; at += 64)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
+				line_avx2(to + page, from + page);
+			}
+}
+
+AVX2 static void steps_avx2(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (; bytes; bytes -= 64, to += 64, from += 64)
+		line_avx2(to, from);
+}
+
+#define AVX512 __attribute__((target("avx512f")))
+
+AVX512 static inline void pair_avx512(uint8_t *to, const uint8_t *from)
+{
+	__m512i a = _mm512_loadu_si512(from);
+	__m512i b = _mm512_loadu_si512(from + 64);
+
+	_mm512_stream_si512((void *)to, a);
+	_mm512_stream_si512((void *)(to + 64), b);
+}
+
+AVX512 static void blocks_avx512(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	size_t at, page;
+
+	for (; bytes; bytes -= BLOCK_BYTES, to += BLOCK_BYTES, from += BLOCK_BYTES)
+		for (at = 0; at < PAGE_BYTES; at += 128)
+			for (page = at; page < BLOCK_BYTES; page += PAGE_BYTES) {
+				ask_ahead(from + page);
+				ask_ahead(from + page + 64);
+				pair_avx512(to + page, from + page);
+			}
+}
+
+AVX512 static void steps_avx512(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (; bytes; bytes -= 128, to += 128, from += 128)
+		pair_avx512(to, from);
 }
 
 static const struct engine engines[] = {
-	{ "avx512", copy_avx512 },
-	{ "avx2", copy_avx2 },
-	{ "sse2", copy_sse2 },
+	{ "avx512", blocks_avx512, steps_avx512 },
+	{ "avx2", blocks_avx2, steps_avx2 },
+	{ "sse2", blocks_sse2, steps_sse2 },
+	{ "memcpy", copy_plain, copy_plain },
 };
 
 static int has(const struct engine *engine)
 {
 	__builtin_cpu_init();
-	if (engine->copy == copy_avx512)
+	if (engine->blocks == blocks_avx512)
 		return __builtin_cpu_supports("avx512f");
-	if (engine->copy == copy_avx2)
+	if (engine->blocks == blocks_avx2)
 		return __builtin_cpu_supports("avx2");
 	return 1;
 }
@@ -84,12 +165,7 @@ static void end_stream(void)
 
 #else
 
-static void copy_plain(uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	memcpy(to, from, bytes);
-}
-
-static const struct engine engines[] = { { "memcpy", copy_plain } };
+static const struct engine engines[] = { { "memcpy", copy_plain, copy_plain } };
 
 static int has(const struct engine *engine)
 {
@@ -140,12 +216,13 @@ const char *rpi_copy_engine(void)
 
 void rpi_copy_around(void *to, const void *from, size_t bytes)
 {
+	const struct engine *engine = engine_in_use();
 	size_t head = -(uintptr_t)to & 63;
 	uint8_t *at = to;
 	const uint8_t *source = from;
-	size_t body;
+	size_t part;
 
-	if (bytes < 1024) {
+	if (bytes < SMALL_BYTES) {
 		memcpy(to, from, bytes);
 		return;
 	}
@@ -153,15 +230,70 @@ void rpi_copy_around(void *to, const void *from, size_t bytes)
 	at += head;
 	source += head;
 	bytes -= head;
-	body = bytes & ~(size_t)255;
-	engine_in_use()->copy(at, source, body);
+	part = bytes & ~(BLOCK_BYTES - 1);
+	engine->blocks(at, source, part);
+	at += part;
+	source += part;
+	bytes -= part;
+	part = bytes & ~(size_t)(STEP_BYTES - 1);
+	engine->steps(at, source, part);
 	end_stream();
-	memcpy(at + body, source + body, bytes - body);
+	memcpy(at + part, source + part, bytes - part);
+}
+
+/* What passes through the caches of two cores on its way: the source, the pieces in
+ * flight, the target. At four times what one core's own holds, nothing of it is still
+ * there when it would be wanted again. */
+#define AROUND_FACTOR	  4
+#define AROUND_BYTES_MIN  ((size_t)2 << 20)
+#define AROUND_BYTES_MAX  ((size_t)16 << 20)
+#define AROUND_BYTES_ELSE ((size_t)4 << 20)
+
+/* Of the largest cache that a core has for itself; 0 or less: unknown. */
+static long own_cache_bytes(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+	return sysconf(_SC_LEVEL2_CACHE_SIZE);
+#else
+	return 0;
+#endif
+}
+
+/* 0: not asked for yet. Every thread would find the same. */
+static _Atomic size_t around_bytes;
+
+size_t rpi_copy_around_for(long cache_bytes)
+{
+	size_t bytes;
+
+	if (cache_bytes <= 0)
+		return AROUND_BYTES_ELSE;
+	if ((size_t)cache_bytes > AROUND_BYTES_MAX / AROUND_FACTOR)
+		return AROUND_BYTES_MAX;
+	bytes = AROUND_FACTOR * (size_t)cache_bytes;
+	return bytes < AROUND_BYTES_MIN ? AROUND_BYTES_MIN : bytes;
+}
+
+size_t rpi_copy_around_bytes(void)
+{
+	size_t bytes = atomic_load_explicit(&around_bytes, memory_order_relaxed);
+
+	if (rpi_unlikely(!bytes)) {
+		bytes = rpi_copy_around_for(own_cache_bytes());
+		atomic_store_explicit(&around_bytes, bytes, memory_order_relaxed);
+	}
+	return bytes;
+}
+
+void rpi_copy_setup(void)
+{
+	engine_in_use();
+	rpi_copy_around_bytes();
 }
 
 void rpi_copy_stage(void *to, const void *from, size_t bytes, size_t whole)
 {
-	if (whole >= RPI_COPY_AROUND_BYTES)
+	if (whole >= rpi_copy_around_bytes())
 		rpi_copy_around(to, from, bytes);
 	else
 		memcpy(to, from, bytes);

@@ -11,9 +11,19 @@
 
 #include <stddef.h>
 
-/* From this size of a whole transfer on its pieces go around the caches: measured
- * with `rpbench copy`, see docs/benchmark.md. */
-#define RPI_COPY_AROUND_BYTES ((size_t)4 << 20)
+/*
+ * From this size of a whole transfer on, its pieces go around the caches: a multiple of
+ * what the processor says that a core's own cache holds, the multiple measured with
+ * `rpbench copy` (docs/benchmark.md).
+ */
+size_t rpi_copy_around_bytes(void);
+
+/* The rule alone, for a core with so large a cache; 0 or less: unknown. */
+size_t rpi_copy_around_for(long cache_bytes);
+
+/* Ask the processor what it has now, so that no copy has to; a forked process inherits
+ * what was found. */
+void rpi_copy_setup(void);
 
 /* Around the caches. Ends in a store fence: a release store that follows publishes the
  * bytes. */

@@ -24,6 +24,9 @@
 enum rpi_command_op {
 	RPI_COMMAND_COPY_IN = 1,  /* host -> device */
 	RPI_COMMAND_COPY_OUT = 2, /* device -> host */
+	/* The same, of a transfer so large that it had better go around the caches. */
+	RPI_COMMAND_STREAM_IN = 3,
+	RPI_COMMAND_STREAM_OUT = 4,
 };
 
 /* Payload that rides in the command or the reply itself: four lines with the rest. */

@@ -3,6 +3,10 @@
  * Copies between host and device. A large one goes through the chunks in pieces, so
  * that this side's copy of one piece overlaps the chip's copy of the one before. No
  * allocation; system calls only to sleep and to wake.
+ *
+ * Two ways. What the caches hold goes through them in small pieces, which one core takes
+ * from the other's cache. More goes around them in whole chunks: of small pieces each
+ * would be read while it is still on its way to memory.
  */
 #include "staging/copier.h"
 
@@ -16,13 +20,16 @@
 /* A fall is told by a wake-up as well; this only bounds a missed one. */
 #define REPLY_SLEEP_NS 100000000u
 
-/* Pieces: a payload of up to two of the least is one; more are cut so that both sides
- * have work, up to a whole chunk each. */
-#define PIECE_BYTES_MIN ((size_t)64 << 10)
+/* Pieces of what goes through the caches: a quarter of the whole, so that both sides have
+ * work early, within these bounds. Less than two of the least is one piece. */
+#define PIECE_BYTES_MIN	 ((size_t)8 << 10)
+#define PIECE_BYTES_MAX	 ((size_t)64 << 10)
+#define PIECE_BYTES_STEP ((size_t)4 << 10)
 
 int rpi_copier_init(struct rpi_copier *copier, struct rpi_plane *plane, uint32_t peer_idx,
 		    struct rpi_command_lane *lane, uint8_t *chunks)
 {
+	rpi_copy_setup();
 	memset(copier, 0, sizeof(*copier));
 	copier->plane = plane;
 	copier->peer_idx = peer_idx;
@@ -153,9 +160,9 @@ static void fill(struct rpi_command *command, enum rpi_command_op op, uint64_t d
 	command->host = (uint64_t)(uintptr_t)host;
 }
 
-/* One command that carries everything, or names it. */
-static int copy_at_once(struct rpi_copier *copier, enum rpi_command_op op,
-			uint64_t device, void *host, size_t bytes, bool inlined)
+/* One command whose reply carries everything, or that names it. */
+static int copy_out_at_once(struct rpi_copier *copier, enum rpi_command_op op,
+			    uint64_t device, void *host, size_t bytes, bool inlined)
 {
 	struct rpi_command *command = rpi_copier_command(copier);
 	const struct rpi_reply *reply;
@@ -163,23 +170,47 @@ static int copy_at_once(struct rpi_copier *copier, enum rpi_command_op op,
 
 	fill(command, op, device, host, bytes);
 	command->inlined = inlined;
-	if (inlined && op == RPI_COMMAND_COPY_IN)
-		memcpy(command->data, host, bytes);
 	rpi_copier_send(copier);
 	err = rpi_copier_reply(copier, &reply);
-	if (!err && inlined && op == RPI_COMMAND_COPY_OUT)
+	if (!err && inlined)
 		memcpy(host, reply->data, bytes);
 	return err;
 }
 
-static size_t piece_bytes(size_t bytes)
-{
-	size_t piece = bytes / (2 * RPI_STAGING_CHUNKS);
+/* How a transfer is cut and carried out; its pieces take turns in so many places of the
+ * chunks, one after the other. */
+struct cut {
+	size_t piece_bytes;
+	enum rpi_command_op in, out;
+};
 
-	piece &= ~(PIECE_BYTES_MIN - 1);
+static struct cut cut_up(size_t bytes)
+{
+	struct cut cut = { .in = RPI_COMMAND_COPY_IN, .out = RPI_COMMAND_COPY_OUT };
+	size_t piece = bytes / RPI_STAGING_CHUNKS;
+
+	if (bytes >= rpi_copy_around_bytes()) {
+		cut.piece_bytes = RPI_STAGING_CHUNK_BYTES;
+		cut.in = RPI_COMMAND_STREAM_IN;
+		cut.out = RPI_COMMAND_STREAM_OUT;
+		return cut;
+	}
+	piece = (piece + PIECE_BYTES_STEP - 1) & ~(PIECE_BYTES_STEP - 1);
 	if (piece < PIECE_BYTES_MIN)
-		return bytes <= 2 * PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
-	return piece < RPI_STAGING_CHUNK_BYTES ? piece : RPI_STAGING_CHUNK_BYTES;
+		piece = PIECE_BYTES_MIN;
+	cut.piece_bytes = piece < PIECE_BYTES_MAX ? piece : PIECE_BYTES_MAX;
+	return cut;
+}
+
+static uint8_t *place(const struct rpi_copier *copier, const struct cut *cut, size_t at)
+{
+	return copier->chunks +
+	       at / cut->piece_bytes % RPI_STAGING_CHUNKS * cut->piece_bytes;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
 }
 
 static void count(_Atomic uint64_t *counter, size_t bytes)
@@ -209,91 +240,110 @@ static int settle(struct rpi_copier *copier, int err)
 	return err;
 }
 
+/* The oldest reply of each chip: one piece has left its place. */
+static int reply_of_all(struct rpi_copier *const *copiers, size_t count_of)
+{
+	const struct rpi_reply *reply;
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < count_of && !err; i++)
+		err = rpi_copier_reply(copiers[i], &reply);
+	return err;
+}
+
+/* Read what is left to read of all of them; the first error stays. */
+static int settle_all(struct rpi_copier *const *copiers, size_t count_of, int err)
+{
+	size_t i;
+
+	for (i = 0; i < count_of; i++)
+		err = settle(copiers[i], err);
+	return err;
+}
+
+/* The bytes ride in the commands themselves. */
+static int copy_in_inlined(struct rpi_copier *const *copiers, const uint64_t *devices,
+			   size_t count_of, const void *host, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; i < count_of; i++) {
+		struct rpi_command *command = rpi_copier_command(copiers[i]);
+
+		fill(command, RPI_COMMAND_COPY_IN, devices[i], host, bytes);
+		command->inlined = 1;
+		memcpy(command->data, host, bytes);
+		rpi_copier_send(copiers[i]);
+	}
+	return settle_all(copiers, count_of, 0);
+}
+
 int rpi_copier_in_all(struct rpi_copier *const *copiers, const uint64_t *devices,
 		      size_t count_of, const void *host, size_t bytes, bool named)
 {
 	struct rpi_copier *first = copiers[0];
-	size_t piece = named ? bytes : piece_bytes(bytes);
-	uint32_t in_flight = 0;
-	uint32_t chunk = 0;
+	const struct cut cut = cut_up(bytes);
+	size_t piece = named ? bytes : cut.piece_bytes;
 	size_t done;
 	size_t i;
 	int err = 0;
 
-	for (done = 0; done < bytes && !err; done += piece) {
-		size_t n = bytes - done < piece ? bytes - done : piece;
+	if (bytes <= RPI_COMMAND_INLINE)
+		return copy_in_inlined(copiers, devices, count_of, host, bytes);
+	for (done = 0; done < bytes; done += piece) {
 		const void *from = (const uint8_t *)host + done;
+		size_t n = least(bytes - done, piece);
 
-		if (!named && in_flight == RPI_STAGING_CHUNKS) {
-			const struct rpi_reply *reply;
-
-			for (i = 0; i < count_of && !err; i++)
-				err = rpi_copier_reply(copiers[i], &reply);
-			in_flight--;
-			if (err)
-				break;
-		}
+		if (done / piece >= RPI_STAGING_CHUNKS)
+			err = reply_of_all(copiers, count_of);
+		if (err)
+			break;
 		if (!named) {
-			uint8_t *stage = first->chunks + chunk * RPI_STAGING_CHUNK_BYTES;
+			uint8_t *stage = place(first, &cut, done);
 
 			rpi_copy_stage(stage, from, n, bytes);
 			from = stage;
-			chunk = (chunk + 1) % RPI_STAGING_CHUNKS;
-			in_flight++;
 		}
 		for (i = 0; i < count_of; i++) {
-			fill(rpi_copier_command(copiers[i]), RPI_COMMAND_COPY_IN,
-			     devices[i] + done, from, n);
+			fill(rpi_copier_command(copiers[i]), cut.in, devices[i] + done,
+			     from, n);
 			rpi_copier_send(copiers[i]);
 		}
 	}
-	for (i = 0; i < count_of; i++)
-		err = settle(copiers[i], err);
 	count(named ? &first->bytes_named : &first->bytes_staged, bytes);
-	return err;
+	return settle_all(copiers, count_of, err);
 }
 
 int rpi_copier_in(struct rpi_copier *copier, uint64_t device, const void *host,
 		  size_t bytes, bool named)
 {
-	/* Not written through: in this direction the host is only read. */
-	if (bytes <= RPI_COMMAND_INLINE)
-		return copy_at_once(copier, RPI_COMMAND_COPY_IN, device,
-				    (void *)(uintptr_t)host, bytes, true);
 	return rpi_copier_in_all(&copier, &device, 1, host, bytes, named);
 }
 
 static int copy_out_staged(struct rpi_copier *copier, uint8_t *host, uint64_t device,
 			   size_t bytes)
 {
-	size_t piece = piece_bytes(bytes);
+	const struct cut cut = cut_up(bytes);
+	const size_t piece = cut.piece_bytes;
 	size_t asked = 0;
-	size_t taken = 0;
+	size_t taken;
 	int err = 0;
 
-	while (taken < bytes && !err) {
+	for (taken = 0; taken < bytes; taken += piece) {
 		const struct rpi_reply *reply;
-		size_t n;
 
-		while (asked < bytes && asked - taken < RPI_STAGING_CHUNKS * piece) {
-			size_t chunk = asked / piece % RPI_STAGING_CHUNKS;
-
-			n = bytes - asked < piece ? bytes - asked : piece;
-			fill(rpi_copier_command(copier), RPI_COMMAND_COPY_OUT,
-			     device + asked,
-			     copier->chunks + chunk * RPI_STAGING_CHUNK_BYTES, n);
+		for (; asked < bytes && asked - taken < RPI_STAGING_CHUNKS * piece;
+		     asked += piece) {
+			fill(rpi_copier_command(copier), cut.out, device + asked,
+			     place(copier, &cut, asked), least(bytes - asked, piece));
 			rpi_copier_send(copier);
-			asked += piece;
 		}
 		err = rpi_copier_reply(copier, &reply);
 		if (err)
 			break;
-		n = bytes - taken < piece ? bytes - taken : piece;
-		rpi_copy_stage(host + taken,
-			       copier->chunks + taken / piece % RPI_STAGING_CHUNKS *
-							RPI_STAGING_CHUNK_BYTES,
-			       n, bytes);
-		taken += piece;
+		rpi_copy_stage(host + taken, place(copier, &cut, taken),
+			       least(bytes - taken, piece), bytes);
 	}
 	count(&copier->bytes_staged, bytes);
 	return settle(copier, err);
@@ -303,10 +353,10 @@ int rpi_copier_out(struct rpi_copier *copier, void *host, uint64_t device, size_
 		   bool named)
 {
 	if (bytes <= RPI_COMMAND_INLINE)
-		return copy_at_once(copier, RPI_COMMAND_COPY_OUT, device, host, bytes,
-				    true);
+		return copy_out_at_once(copier, RPI_COMMAND_COPY_OUT, device, host, bytes,
+					true);
 	if (!named)
 		return copy_out_staged(copier, host, device, bytes);
 	count(&copier->bytes_named, bytes);
-	return copy_at_once(copier, RPI_COMMAND_COPY_OUT, device, host, bytes, false);
+	return copy_out_at_once(copier, cut_up(bytes).out, device, host, bytes, false);
 }

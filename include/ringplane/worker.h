@@ -56,7 +56,9 @@ struct rp_worker_options {
 	double startup_timeout_s;
 
 	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none.
-	 * Read during the call only. */
+	 * Where there are several memory nodes, a pinned chip's memory and the chunks that
+	 * its copies pass through are asked for from its CPU's. Read during the call
+	 * only. */
 	const int *chip_cpus;
 
 	/* Waiting, for the caller's threads and for the worker processes. */

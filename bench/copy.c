@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* rpbench copy: bytes between the host and device memory. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "command.h"
+#include "copy_bed.h"
+#include "copy_engine.h"
+#include "dispatch_bed.h"
+#include "limit.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define KIB	     ((size_t)1 << 10)
+#define MIB	     ((size_t)1 << 20)
+#define LINES_MAX    128
+
+/* The bare thing next to which a payload of a few lines is put. */
+#define DISPATCH "dispatch.spin.rtt"
+#define PINGPONG "limits.pingpong.line"
+
+/* A payload up to this has DISPATCH as its limit: no second copy would be seen. */
+#define LINE_BYTES ((size_t)64)
+
+/* Bytes that the samples of one run move at most, so that --ops can't take hours. */
+#define RUN_BYTES_MAX ((uint64_t)16 << 30)
+
+static const struct copy_size {
+	const char *name;
+	size_t bytes;
+	bool rtt;
+	bool quick; /* stays in a quick run */
+} sizes[] = {
+	{ "64B", LINE_BYTES, true, true },     { "4KiB", 4 * KIB, true, false },
+	{ "64KiB", 64 * KIB, true, true },     { "1MiB", MIB, false, true },
+	{ "16MiB", 16 * MIB, false, false },   { "64MiB", 64 * MIB, false, true },
+	{ "256MiB", 256 * MIB, false, false },
+};
+
+/* The one that page kinds and numbers of chips are compared with. */
+#define MAIN_BYTES (64 * MIB)
+
+static const char *const ways[] = { [COPY_H2D] = "h2d", [COPY_D2H] = "d2h" };
+static const char *const paths[] = {
+	[COPY_STAGED] = "staged", [COPY_INHERITED] = "inherited", [COPY_FANOUT] = "fanout"
+};
+static const char *const page_suffixes[] = {
+	[COPY_PAGES_USUAL] = "", [COPY_PAGES_4K] = ".4k", [COPY_PAGES_HUGE] = ".huge"
+};
+
+/* What the cases of a plan point to. */
+static struct copy_line {
+	struct copy_variant variant;
+	char name[BENCH_NAME_BYTES], limit[BENCH_NAME_BYTES];
+} lines[LINES_MAX];
+static size_t line_count;
+
+static const struct dispatch_variant dispatch = { .name = DISPATCH,
+						  .limits = PINGPONG,
+						  .wait = RP_WAIT_SPIN,
+						  .round = dispatch_run_round };
+
+static int add_dispatch(struct bench_plan *plan)
+{
+	const struct bench_case c = { .name = DISPATCH,
+				      .unit = "ns",
+				      .limits = PINGPONG,
+				      .arg = &dispatch,
+				      .setup = dispatch_bed_setup,
+				      .round = dispatch_run_round,
+				      .teardown = dispatch_bed_teardown,
+				      .enter = dispatch_bed_enter,
+				      .leave = dispatch_bed_leave };
+	int err = bench_limit_plan(plan, PINGPONG);
+
+	return err ? err : bench_plan_add(plan, &c);
+}
+
+static uint64_t ops_max(size_t bytes)
+{
+	uint64_t most = RUN_BYTES_MAX / bytes;
+
+	return most < BENCH_OPS_MAX ? most : BENCH_OPS_MAX;
+}
+
+static int add_limit(struct bench_plan *plan, const struct copy_line *line)
+{
+	const struct copy_variant *v = &line->variant;
+	struct bench_case c = { .unit = v->rtt ? "ns" : "GB/s",
+				.per_sample = (double)v->bytes,
+				.ops_max = ops_max(v->bytes),
+				.arg = v,
+				.setup = copy_memcpy_setup,
+				.round = copy_memcpy_round,
+				.teardown = copy_memcpy_teardown };
+
+	if (bench_plan_has(plan, line->limit))
+		return 0;
+	if (v->rtt) {
+		c.setup = copy_relay_setup;
+		c.round = copy_relay_round;
+		c.teardown = copy_relay_teardown;
+	}
+	rpi_format(c.name, sizeof(c.name), "%s", line->limit);
+	return bench_plan_add(plan, &c);
+}
+
+/* The limit of what goes to two chips is what one chip's is: one memcpy(). */
+static void name_line(struct copy_line *line, const char *size)
+{
+	const struct copy_variant *v = &line->variant;
+	const char *path = paths[v->path == COPY_FANOUT ? COPY_STAGED : v->path];
+	const char *tail = v->rtt ? ".rtt" : page_suffixes[v->pages];
+
+	rpi_format(line->name, sizeof(line->name), "copy.%s.%s.%s%s%s", ways[v->way],
+		   paths[v->path], size, tail, v->chip_count > 1 ? ".2chips" : "");
+	if (v->rtt && v->bytes <= LINE_BYTES)
+		rpi_format(line->limit, sizeof(line->limit), DISPATCH);
+	else
+		rpi_format(line->limit, sizeof(line->limit), "copy.%s.%s.%s.%s%s",
+			   v->rtt ? "relay" : "memcpy", ways[v->way], path, size, tail);
+}
+
+static int add(struct bench_plan *plan, const struct copy_variant *variant,
+	       const char *size)
+{
+	struct copy_line *line = &lines[line_count++];
+	struct bench_case c = { .unit = variant->rtt ? "ns" : "GB/s",
+				.limits = line->limit,
+				.ops_max = ops_max(variant->bytes),
+				.arg = &line->variant,
+				.setup = copy_bed_setup,
+				.round = variant->rtt ? copy_rtt_round : copy_rate_round,
+				.teardown = copy_bed_teardown,
+				.enter = copy_bed_enter,
+				.leave = copy_bed_leave };
+	int err;
+
+	assert(line_count <= LINES_MAX);
+	line->variant = *variant;
+	name_line(line, size);
+	/* Bytes that arrive: a fan-out brings them to each chip. */
+	c.per_sample = (double)variant->bytes *
+		       (variant->path == COPY_FANOUT ? variant->chip_count : 1);
+	rpi_format(c.name, sizeof(c.name), "%s", line->name);
+	err = add_limit(plan, line);
+	return err ? err : bench_plan_add(plan, &c);
+}
+
+/* Both ways, staged and inherited, by size. What rides in the command itself is the same
+ * from whatever host memory. */
+static int add_sizes(struct bench_plan *plan, bool quick)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < COUNT(sizes) * 4; i++) {
+		const struct copy_size *size = &sizes[i / 4];
+		const struct copy_variant variant = {
+			.bytes = size->bytes,
+			.way = i & 1 ? COPY_D2H : COPY_H2D,
+			.path = i & 2 ? COPY_INHERITED : COPY_STAGED,
+			.chip_count = 1,
+			.rtt = size->rtt,
+		};
+
+		if (size->bytes <= LINE_BYTES && variant.path == COPY_INHERITED)
+			continue;
+		if (!quick || size->quick)
+			err = add(plan, &variant, size->name);
+	}
+	return err;
+}
+
+static int add_chips(struct bench_plan *plan, bool quick)
+{
+	static const struct {
+		enum copy_way way;
+		enum copy_path path;
+		bool quick;
+	} kinds[] = {
+		{ COPY_H2D, COPY_INHERITED, true }, { COPY_D2H, COPY_INHERITED, true },
+		{ COPY_H2D, COPY_STAGED, false },   { COPY_D2H, COPY_STAGED, false },
+		{ COPY_H2D, COPY_FANOUT, true },
+	};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < COUNT(kinds); i++) {
+		const struct copy_variant variant = { .bytes = MAIN_BYTES,
+						      .way = kinds[i].way,
+						      .path = kinds[i].path,
+						      .chip_count = 2 };
+
+		if (!quick || kinds[i].quick)
+			err = add(plan, &variant, "64MiB");
+	}
+	return err;
+}
+
+static int add_pages(struct bench_plan *plan)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < 8; i++) {
+		const struct copy_variant variant = {
+			.bytes = MAIN_BYTES,
+			.way = i & 1 ? COPY_D2H : COPY_H2D,
+			.path = i & 2 ? COPY_INHERITED : COPY_STAGED,
+			.pages = i & 4 ? COPY_PAGES_HUGE : COPY_PAGES_4K,
+			.chip_count = 1,
+		};
+
+		err = add(plan, &variant, "64MiB");
+	}
+	return err;
+}
+
+static int copy_plan(struct bench_plan *plan, const struct bench_options *options)
+{
+	/* A pattern names what a quick run would leave out. */
+	bool quick = options->quick && !options->only;
+	int err;
+
+	line_count = 0;
+	err = add_dispatch(plan);
+	if (!err)
+		err = add_sizes(plan, quick);
+	if (!err)
+		err = add_chips(plan, quick);
+	if (!err && !quick)
+		err = add_pages(plan);
+	if (!err && !quick)
+		err = copy_engine_plan(plan);
+	return err;
+}
+
+const struct bench_command bench_copy_command = {
+	.name = "copy",
+	.summary = "bytes to and from device memory",
+	.plan = copy_plan,
+};
