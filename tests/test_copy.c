@@ -335,9 +335,10 @@ static void a_fan_out_is_staged_once_and_reaches_all(void **state)
 				device_fill(from, n, seed);
 				assert_ok(rp_worker_copy_to_all(bed.worker, orders[order],
 								at, count, 3, from, n));
+				/* What rides in the command passes through no chunk. */
 				assert_int_equal(bed_stats(&bed).bytes_staged -
 							 before.bytes_staged,
-						 n);
+						 n > RPI_COMMAND_INLINE ? n : 0);
 				for (k = 0; k < count; k++) {
 					get(orders[order][k], at[k], 3, to, n);
 					assert_true(device_holds(to, n, seed));

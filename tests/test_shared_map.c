@@ -146,6 +146,7 @@ struct asker {
 	struct rpi_shared_map *map;
 	const uint8_t *stays, *goes;
 	_Atomic bool stop, wrong;
+	_Atomic uint64_t looks;
 };
 
 static void *asks(void *arg)
@@ -161,6 +162,7 @@ static void *asks(void *arg)
 		    (gone && covered))
 			atomic_store(&asker->wrong, true);
 		gone = !covered;
+		atomic_fetch_add(&asker->looks, 1);
 	}
 	if (!gone)
 		atomic_store(&asker->wrong, true);
@@ -172,23 +174,32 @@ static void threads_may_ask_while_others_free(void **state)
 	struct rpi_shared_map map;
 	void *stays = bed_shared(MIB, 0);
 	void *goes = bed_shared(MIB, 0);
-	struct asker asker = { .map = &map, .stays = stays, .goes = goes };
+	struct asker askers[2];
 	pthread_t threads[2];
 
 	(void)state;
 	assert_int_equal(rpi_shared_snapshot(&map), 0);
-	for (size_t i = 0; i < COUNT(threads); i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, asks, &asker), 0);
+	for (size_t i = 0; i < COUNT(threads); i++) {
+		askers[i] = (struct asker){ .map = &map, .stays = stays, .goes = goes };
+		assert_int_equal(pthread_create(&threads[i], NULL, asks, &askers[i]), 0);
+	}
 	usleep(1000);
 	assert_ok(rp_shared_free(goes));
 	for (int i = 0; i < 20; i++)
 		assert_ok(rp_shared_free(bed_shared(MIB, 0)));
-	/* Another look at least, after the free. */
-	usleep(1000);
-	atomic_store(&asker.stop, true);
+	/* Another whole look at least, after the free. */
+	for (size_t i = 0; i < COUNT(threads); i++) {
+		uint64_t looks = atomic_load(&askers[i].looks);
+
+		while (atomic_load(&askers[i].looks) < looks + 2)
+			bed_breathe();
+	}
+	for (size_t i = 0; i < COUNT(threads); i++)
+		atomic_store(&askers[i].stop, true);
 	for (size_t i = 0; i < COUNT(threads); i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
-	assert_false(asker.wrong);
+	for (size_t i = 0; i < COUNT(threads); i++)
+		assert_false(askers[i].wrong);
 	rpi_shared_map_release(&map);
 	assert_ok(rp_shared_free(stays));
 }
