@@ -24,7 +24,8 @@ struct rp_comm {
 	/* A number that every lease of every domain of the worker has for itself,
 	 * growing: what a rank says in its lines is lease << RPI_ROUND_BITS | round. */
 	uint64_t lease;
-	uint64_t round; /* collectives of this lease so far */
+	int64_t timeout_ns; /* of this lease; RP_WAIT_FOREVER: none */
+	uint64_t round;	    /* collectives of this lease so far */
 };
 
 #endif
