@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "clock.h"
+#include "region/region.h"
 #include "sysfile.h"
 #include "topology.h"
 
@@ -25,6 +26,8 @@
 #ifndef RPBENCH_BUILD_FLAGS
 #define RPBENCH_BUILD_FLAGS ""
 #endif
+
+#define HUGE_BYTES ((size_t)2 << 20)
 
 const char *bench_version(void)
 {
@@ -70,18 +73,22 @@ static double probe_quota(void)
 	return quota / period;
 }
 
+/* Made as any region is, because no setting of the kernel says it alone: whether there is
+ * a pool, what shmem_enabled allows, and whether a huge page was free when it was asked
+ * for. One huge page in size: it is on one or it is not. */
 static const char *probe_pages(void)
 {
-	char text[128];
+	struct rp_region_info info = { 0 };
+	struct rpi_region region;
 
-	if (!bench_sysfile_value("/proc/meminfo", "HugePages_Free", text, sizeof(text)) &&
-	    strtoull(text, NULL, 10))
+	if (rpi_region_create(&region, "rpbench-pages", HUGE_BYTES, RP_PAGES_AUTO))
+		return "none";
+	if (rpi_region_info(&region, &info))
+		info.huge_bytes = 0;
+	rpi_region_destroy(&region);
+	if (info.kind == RP_PAGE_HUGETLB)
 		return "huge";
-	if (!bench_sysfile_line("/sys/kernel/mm/transparent_hugepage/enabled", text,
-				sizeof(text)) &&
-	    !strstr(text, "[never]"))
-		return "thp";
-	return "4k";
+	return info.huge_bytes >= HUGE_BYTES ? "thp" : "4k";
 }
 
 /* Three causes that people mix up: not there, forbidden, no room. */

@@ -15,7 +15,8 @@ struct bench_machine {
 	char kernel[96];
 	int cpu_count;	   /* that this process may use */
 	double cpu_quota;  /* CPUs by the cgroup's quota; NAN: no quota */
-	const char *pages; /* the best there is: "huge", "thp", "4k" */
+	const char *pages; /* of a shared region that asks for the best: "huge" (of a
+			    * pool), "thp", "4k"; "none": none can be made */
 	bool uring;
 	char uring_reason[96]; /* why not; "" when it works */
 	const char *relation;  /* of the two CPUs: same, smt, core, socket, unknown */

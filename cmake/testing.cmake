@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # rp_add_run(name LABEL unit|process|stress|bench-smoke [TSAN] [TIMEOUT seconds]
 #            COMMAND command...)
-# rp_add_test(name LABEL ... [TSAN] [TIMEOUT seconds] [SOURCES file...] [ARGS arg...])
+# rp_add_test(name LABEL ... [TSAN] [TIMEOUT seconds] [SOURCES file...] [ARGS arg...]
+#             [LIBRARIES library...])
 #
 # rp_add_test builds test_<name>.c, or what SOURCES names instead, with cmocka, what
 # tests share and the test build of the library, and runs it; rp_add_run only runs. TIMEOUT is a watchdog,
@@ -57,7 +58,7 @@ function(rp_add_run name)
 endfunction()
 
 function(rp_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "TSAN" "LABEL;TIMEOUT" "SOURCES;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TSAN" "LABEL;TIMEOUT" "SOURCES;ARGS;LIBRARIES")
   rp_test_wanted(wanted "${arg_TSAN}")
   if(NOT wanted)
     return()
@@ -72,7 +73,7 @@ function(rp_add_test name)
   target_compile_definitions(test_${name} PRIVATE RPI_TESTING=1)
   target_compile_options(test_${name} PRIVATE -UNDEBUG)
   target_link_libraries(test_${name} PRIVATE
-    test_support ringplane_testing ringplane_flags PkgConfig::CMOCKA PkgConfig::LIBURING
+    test_support ${arg_LIBRARIES} ringplane_testing ringplane_flags PkgConfig::CMOCKA PkgConfig::LIBURING
     Threads::Threads m)
   set(options)
   if(arg_TSAN)

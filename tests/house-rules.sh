@@ -75,7 +75,7 @@ longer()
 	done
 }
 rule "more than 500 lines" < <(longer 500 include dataplane control bench)
-rule "more than 1300 lines" < <(longer 1300 tests docs)
+rule "more than 800 lines" < <(longer 800 tests docs)
 
 rule "no SPDX line at the top" < <(
 	sources include dataplane control bench tests docs cmake CMakeLists.txt Makefile .ci/run |
@@ -128,7 +128,7 @@ rule "a source that CMakeLists.txt does not list" < <(
 rule "a test that tests/CMakeLists.txt does not run" < <(
 	find tests -maxdepth 1 -name 'test_*.c' | sort | while read -r file; do
 		name=${file#tests/test_}
-		grep -q "^rp_add_test(${name%.c} " tests/CMakeLists.txt || echo "$file:1:"
+		grep -q "^ *rp_add_test(${name%.c} " tests/CMakeLists.txt || echo "$file:1:"
 	done
 	find tests/stress -name '*.c' -printf '%f\n' | sort | while read -r source; do
 		grep -q "stress/$source" tests/CMakeLists.txt || echo "tests/stress/$source:1:"

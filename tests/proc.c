@@ -83,6 +83,21 @@ int proc_map_count(pid_t pid, const char *needle)
 	return count;
 }
 
+int proc_shared_count(pid_t pid)
+{
+	FILE *file = open_of(pid, "maps");
+	char line[512];
+	char perms[8];
+	int count = 0;
+
+	if (!file)
+		return -1;
+	while (fgets(line, sizeof(line), file))
+		count += sscanf(line, "%*x-%*x %7s", perms) == 1 && perms[3] == 's';
+	fclose(file);
+	return count;
+}
+
 static bool status_field(pid_t pid, const char *field, char *buf, size_t bytes)
 {
 	FILE *file = open_of(pid, "status");
@@ -386,6 +401,16 @@ bool proc_await_gone(pid_t pid)
 	return proc_await(is_gone, &pid);
 }
 
+void proc_reap_everything(int sig)
+{
+	int saved = errno;
+
+	(void)sig;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	errno = saved;
+}
+
 pid_t proc_fork_host(int (*body)(void *arg), void *arg)
 {
 	pid_t parent = getpid();
@@ -417,4 +442,26 @@ int proc_in_host(int (*body)(void *arg), void *arg)
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 			;
 	return status;
+}
+
+struct hushed {
+	int (*body)(void *arg);
+	void *arg;
+};
+
+static int run_hushed(void *arg)
+{
+	const struct hushed *hushed = arg;
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	PROC_MUST(dup2(nowhere, STDERR_FILENO) == STDERR_FILENO);
+	return hushed->body(hushed->arg);
+}
+
+bool proc_aborts(int (*body)(void *arg), void *arg)
+{
+	struct hushed hushed = { body, arg };
+	int status = proc_in_host(run_hushed, &hushed);
+
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }

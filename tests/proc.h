@@ -39,6 +39,8 @@ bool proc_census_same(const struct proc_census *before);
 /* Counts of one process; -1 when it is gone. */
 int proc_fd_count(pid_t pid);
 int proc_map_count(pid_t pid, const char *needle); /* lines of maps; NULL: all */
+int proc_shared_count(
+	pid_t pid); /* mappings that others may share: all regions, and little else */
 int proc_thread_count(pid_t pid);
 
 /* CPU time that all threads of a process have used, in ns; 0 when it is gone. */
@@ -73,6 +75,9 @@ bool proc_await(bool (*cond)(void *arg), void *arg);
 
 bool proc_await_gone(pid_t pid);
 
+/* A handler of SIGCHLD, of a host that takes the status of every child there is. */
+void proc_reap_everything(int sig);
+
 uint64_t proc_now_ns(void);
 void proc_pause_us(unsigned us);
 
@@ -85,6 +90,9 @@ int proc_in_host(int (*body)(void *arg), void *arg);
 
 /* The same, not waited for. */
 pid_t proc_fork_host(int (*body)(void *arg), void *arg);
+
+/* Whether abort() ends it, as a failed assertion does. What it prints is not shown. */
+bool proc_aborts(int (*body)(void *arg), void *arg);
 
 /* For code in a host: an assertion of the test framework would go on with the next
  * test there. */

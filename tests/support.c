@@ -24,6 +24,12 @@ void bed_breathe(void)
 	nanosleep(&moment, NULL);
 }
 
+void bed_give_a_chance(void)
+{
+	for (int i = 0; i < 100; i++)
+		bed_breathe();
+}
+
 /* --- Tensors ------------------------------------------------------------- */
 
 uint32_t bed_element_bytes(const struct rp_tensor *tensor)
@@ -360,6 +366,15 @@ void bed_open(struct bed *bed, uint32_t chip_count)
 	bed_open_with(bed, &options);
 }
 
+void bed_open_unified(struct bed *bed, uint32_t chip_count, bool unified)
+{
+	struct rp_worker_options options;
+
+	bed_options(&options, chip_count);
+	options.unified_memory = unified;
+	bed_open_with(bed, &options);
+}
+
 void bed_close(struct bed *bed)
 {
 	/* Errors that a test left unheard are its own business. */
@@ -402,6 +417,50 @@ int bed_task(struct rp_run *run, int32_t chip, uint32_t entry, const struct rp_a
 	return rp_run_task(run, &task);
 }
 
+struct one_task {
+	uint32_t entry;
+	const struct rp_arg *args;
+	uint32_t arg_count;
+};
+
+static int script_one_task(struct rp_run *run, void *arg)
+{
+	const struct one_task *one = arg;
+
+	return bed_task(run, 0, one->entry, one->args, one->arg_count);
+}
+
+int bed_run_one(struct bed *bed, uint32_t entry, const struct rp_arg *args,
+		uint32_t arg_count)
+{
+	struct one_task one = { entry, args, arg_count };
+
+	return bed_run(bed, script_one_task, &one);
+}
+
+int script_gate(struct rp_run *run, void *arg)
+{
+	return TASK(run, 0, ENTRY_GATE, rp_arg_u64((uint64_t)(uintptr_t)arg));
+}
+
+int script_fail(struct rp_run *run, void *arg)
+{
+	return TASK(run, 0, ENTRY_FAIL, rp_arg_i64(-(int64_t)(intptr_t)arg));
+}
+
+int script_gate_fail(struct rp_run *run, void *arg)
+{
+	int err = script_gate(run, arg);
+
+	return err ? err : script_fail(run, (void *)(intptr_t)EIO);
+}
+
+void keep_error(struct kept_error *kept, int err)
+{
+	kept->err = err;
+	snprintf(kept->line, sizeof(kept->line), "%s", rp_last_error());
+}
+
 void *bed_shared(size_t bytes, int fill)
 {
 	void *memory = NULL;
@@ -442,27 +501,6 @@ bool gate_comes_entered(uint32_t gate, uint64_t tasks)
 			return false;
 	}
 	return true;
-}
-
-/* --- Assertions ---------------------------------------------------------- */
-
-void check_line(const char *file, int line, const char *text, const char *const *needles)
-{
-	for (; *needles; needles++) {
-		if (strstr(text, *needles))
-			continue;
-		print_error("the line is \"%s\", it lacks \"%s\"\n", text, *needles);
-		_fail(file, line);
-	}
-}
-
-void check_ok(const char *file, int line, int err)
-{
-	if (!err)
-		return;
-	print_error("%d (%s): \"%s\"\n", err, strerror(err < 0 ? -err : err),
-		    rp_last_error());
-	_fail(file, line);
 }
 
 uint64_t bed_random(uint64_t *seed)

@@ -7,18 +7,12 @@
 #ifndef RPI_TESTS_SUPPORT_H
 #define RPI_TESTS_SUPPORT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <ringplane/ringplane.h>
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#include "check.h"
 
 /* Ends a hang; nothing here takes a tenth of it. */
 #define WATCHDOG_S  120
@@ -87,9 +81,11 @@ struct bed {
 	struct rp_worker *worker;
 };
 
-/* Zero the board and start the watchdog; every process test's setup. */
+/* Zero the board and start the watchdog. */
 int bed_setup(void **state);
 int bed_teardown(void **state);
+
+#define PROCESS_TEST(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
 /* Options that start quickly, with `chip_count` chips. */
 void bed_options(struct rp_worker_options *options, uint32_t chip_count);
@@ -97,6 +93,9 @@ void bed_options(struct rp_worker_options *options, uint32_t chip_count);
 /* A worker of the support program, which has no parameters. */
 void bed_open(struct bed *bed, uint32_t chip_count);
 void bed_open_with(struct bed *bed, const struct rp_worker_options *options);
+
+/* The same, with the memory of host and device one or two. */
+void bed_open_unified(struct bed *bed, uint32_t chip_count, bool unified);
 
 /* Prepare and close a worker of any one program. */
 void bed_prepare(struct bed *bed, const struct rp_program_desc *desc,
@@ -123,6 +122,28 @@ int bed_task(struct rp_run *run, int32_t chip, uint32_t entry, const struct rp_a
 	rp_run_callback(run, callback, (const struct rp_arg[]){ __VA_ARGS__ }, \
 			sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /       \
 				sizeof(struct rp_arg))
+
+/* Scripts: wait at the gate that `arg` names, fail with the positive errno that it is,
+ * or the one and then the other, with EIO. */
+int script_gate(struct rp_run *run, void *arg);
+int script_fail(struct rp_run *run, void *arg);
+int script_gate_fail(struct rp_run *run, void *arg);
+
+/* Run one task on chip 0, arguments given in place. */
+int bed_run_one(struct bed *bed, uint32_t entry, const struct rp_arg *args,
+		uint32_t arg_count);
+#define RUN_ONE(bed, entry, ...)                                        \
+	bed_run_one(bed, entry, (const struct rp_arg[]){ __VA_ARGS__ }, \
+		    sizeof((const struct rp_arg[]){ __VA_ARGS__ }) /    \
+			    sizeof(struct rp_arg))
+
+/* What a call in a script returned, to be judged when the run is over. */
+struct kept_error {
+	int err;
+	char line[512];
+};
+
+void keep_error(struct kept_error *kept, int err);
 
 /* Dispatch a program that has parameters, with its arguments in place. */
 #define SUBMIT(bed, out, ...)                                                           \
@@ -163,17 +184,10 @@ bool gate_comes_entered(uint32_t gate, uint64_t tasks);
 /* Let other processes run. */
 void bed_breathe(void);
 
+/* What should be waiting gets this long to show that it is not. */
+void bed_give_a_chance(void);
+
 struct rp_worker_stats bed_stats(struct bed *bed);
-
-/* The last error's line holds each of these. */
-void check_line(const char *file, int line, const char *text, const char *const *needles);
-#define assert_says(...)                                \
-	check_line(__FILE__, __LINE__, rp_last_error(), \
-		   (const char *const[]){ __VA_ARGS__, NULL })
-
-/* assert_int_equal() that shows the error line. */
-void check_ok(const char *file, int line, int err);
-#define assert_ok(call) check_ok(__FILE__, __LINE__, (call))
 
 /* A small generator; the same numbers for the same seed everywhere. */
 uint64_t bed_random(uint64_t *seed);

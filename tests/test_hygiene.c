@@ -193,10 +193,12 @@ static int host_with_signals(void *arg)
 	static const int handled[] = { SIGINT,	SIGTERM, SIGCHLD, SIGPIPE,
 				       SIGUSR1, SIGSEGV, SIGALRM };
 	struct sigaction action = { .sa_handler = ignore_it };
+	struct rp_worker_options options;
 	struct rp_worker *worker;
 	/* Signals 32 and 33 are libc's own; some parents start us with them ignored. */
 	uint64_t libc = UINT64_C(3) << 31;
 	sigset_t blocked;
+	uint32_t chip;
 	size_t i;
 
 	(void)arg;
@@ -209,9 +211,10 @@ static int host_with_signals(void *arg)
 	sigaddset(&blocked, SIGUSR2);
 	sigaddset(&blocked, SIGTERM);
 	PROC_MUST(!sigprocmask(SIG_BLOCK, &blocked, NULL));
-	PROC_MUST(!deed_prepare(NULL, &worker));
-	for (i = 0; i < 1; i++) {
-		pid_t pid = rp_worker_pid(worker, (uint32_t)i);
+	deed_options(&options, 2);
+	PROC_MUST(!deed_prepare(&options, &worker));
+	for (chip = 0; chip < 2; chip++) {
+		pid_t pid = rp_worker_pid(worker, chip);
 
 		PROC_MUST((proc_status_mask(pid, "SigIgn") & ~libc) ==
 			  UINT64_C(1) << (SIGINT - 1));

@@ -550,8 +550,7 @@ static void a_ring_and_the_descriptor_are_told_both(void **state)
 	io_uring_queue_exit(&ring);
 }
 
-/* Death and close
- *. */
+/* Death and close. */
 
 static void expect_dead(struct rp_handle handle)
 {

@@ -36,11 +36,11 @@ static int64_t pick(int64_t low, int64_t high)
 
 static int set_seed(void **state)
 {
-	const char *text = getenv("RINGPLANE_SEED");
+	const char *text = getenv("RINGPLANE_TEST_SEED");
 	uint64_t seed = text ? strtoull(text, NULL, 0) : 1;
 
 	(void)state;
-	print_message("RINGPLANE_SEED=%" PRIu64 "\n", seed);
+	print_message("RINGPLANE_TEST_SEED=%" PRIu64 "\n", seed);
 	/* The generator must not start at 0. */
 	random_state = seed * 2 + 1;
 	return 0;

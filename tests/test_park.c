@@ -1,42 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Sleeping and waking between processes, by each engine; and what is done where
- * io_uring can't be had. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* Sleeping and waking between processes, by each engine. */
+#include "completion/park.h"
 
-#include <cmocka.h>
-
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <ringplane/error.h>
+#include "check.h"
+#include "proc.h"
 
-#include "completion/barrier.h"
-#include "completion/park.h"
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define MS(n)	 ((uint64_t)(n)*1000000u)
-
-/* Ends a hang, and its going off is a failure; never a speed limit. */
-#define WATCHDOG_S 60
+#define MS(n) ((uint64_t)(n)*1000000u)
 
 struct kind {
 	enum rpi_park_engine engine;
@@ -71,7 +51,7 @@ static struct fixture *fixture_new(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	alarm(WATCHDOG_S);
+	alarm(PROC_WATCHDOG_S);
 	f->kind = *state;
 	f->shared = shared_new();
 	for (unsigned i = 0; i < 2; i++) {
@@ -125,8 +105,8 @@ static pid_t spawn(int (*body)(struct fixture *), struct fixture *f)
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(WATCHDOG_S);
-	if (f && fixture_side(f, 1))
+	alarm(PROC_WATCHDOG_S);
+	if (fixture_side(f, 1))
 		_exit(120);
 	_exit(body(f));
 }
@@ -146,18 +126,6 @@ static void wait_asleep(struct rpi_park_block *block)
 		usleep(100);
 	/* And most likely in the kernel by then; right in either case. */
 	usleep(2000);
-}
-
-static unsigned open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static void a_wake_before_the_sleep_ends_it_once(void **state)
@@ -417,40 +385,27 @@ static void several_threads_may_wake_at_once(void **state)
 	fixture_free(f);
 }
 
-static unsigned ring_mappings(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	unsigned count = 0;
-
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps))
-		count += strstr(line, "io_uring") != NULL;
-	fclose(maps);
-	return count;
-}
-
 static void those_who_only_wake_keep_no_mapping(void **state)
 {
-	unsigned before = ring_mappings();
+	int before = proc_map_count(getpid(), "io_uring");
 	struct fixture *f = fixture_new(state);
-	unsigned both = ring_mappings(), one;
+	int both = proc_map_count(getpid(), "io_uring"), one;
 
 	rpi_park_disown(&f->park[1]);
-	one = ring_mappings();
+	one = proc_map_count(getpid(), "io_uring");
 	rpi_park_disown(&f->park[0]);
-	assert_int_equal(ring_mappings(), before);
+	assert_int_equal(proc_map_count(getpid(), "io_uring"), before);
 	if (f->kind->engine == RPI_PARK_URING)
 		assert_true(before < one && one < both);
 	assert_true(rpi_park_own(&f->park[0]) < 0);
 	fixture_free(f);
-	assert_int_equal(ring_mappings(), before);
+	assert_int_equal(proc_map_count(getpid(), "io_uring"), before);
 }
 
 static void descriptors_are_named_high_and_closed_on_exec(void **state)
 {
 	int saved[3], fds[2], park_fds, waker_fds;
-	unsigned before = open_fds(), after;
+	int before = proc_fd_count(getpid()), after;
 	struct fixture *f;
 	bool good = true;
 
@@ -486,14 +441,14 @@ static void descriptors_are_named_high_and_closed_on_exec(void **state)
 			close(saved[i]);
 		}
 	}
-	after = open_fds();
+	after = proc_fd_count(getpid());
 	assert_true(good);
 	assert_int_equal(after, before);
 }
 
 static void two_hundred_cycles_leak_nothing(void **state)
 {
-	unsigned before = open_fds(), maps = ring_mappings();
+	int before = proc_fd_count(getpid()), maps = proc_map_count(getpid(), "io_uring");
 
 	for (unsigned i = 0; i < 200; i++) {
 		struct fixture *f = fixture_new(state);
@@ -501,239 +456,8 @@ static void two_hundred_cycles_leak_nothing(void **state)
 		assert_int_equal(fixture_side(f, 0), 0);
 		fixture_free(f);
 	}
-	assert_int_equal(open_fds(), before);
-	assert_int_equal(ring_mappings(), maps);
-}
-
-/* From here on: no engine given. */
-
-static void refuse_call(long number, int err)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((uint32_t)err & 0xffff)),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { .len = COUNT(code), .filter = code };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		_exit(77);
-}
-
-/* What the child of the next tests has to expect. */
-static struct {
-	int err;
-	const char *reason;
-} refusal;
-
-/* An AUTO park must have become a futex for that reason, and must work. */
-static int falls_back(struct fixture *f)
-{
-	struct shared *shared = shared_new();
-	struct rpi_park park;
-	struct rpi_waker waker;
-	char before[512];
-	int fds[2];
-
-	(void)f;
-	snprintf(before, sizeof(before), "%s", rp_last_error());
-	if (rpi_park_create(&park, RPI_PARK_AUTO, &shared->block[0]))
-		return 1;
-	if (park.engine != RPI_PARK_FUTEX ||
-	    strcmp(rpi_park_engine_name(&park), "futex") != 0)
-		return 2;
-	if (strcmp(park.reason, refusal.reason) != 0)
-		return 3;
-	if (strcmp(rp_last_error(), before) != 0)
-		return 4; /* silently */
-	if (rpi_park_fds(&park, fds))
-		return 5;
-	if (rpi_park_own(&park) || rpi_waker_init(&waker, park.engine, false))
-		return 6;
-	if (rpi_park_wake(&park, &waker) || rpi_park_sleep(&park, RPI_PARK_FOREVER))
-		return 7;
-	rpi_park_destroy(&park);
-	if (refusal.err &&
-	    rpi_park_create(&park, RPI_PARK_URING, &shared->block[0]) != refusal.err)
-		return 8;
-	if (refusal.err && !strstr(rp_last_error(), refusal.reason))
-		return 9;
-	return 0;
-}
-
-static int falls_back_under_filter(struct fixture *f)
-{
-	refuse_call(SYS_io_uring_setup, -refusal.err);
-	return falls_back(f);
-}
-
-static void reap_or_skip(pid_t pid, const char *missing)
-{
-	int status;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-		print_message("skipped, missing: %s\n", missing);
-		skip();
-	}
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		fail_msg("child: status 0x%x", (unsigned)status);
-}
-
-static void a_refused_io_uring_becomes_a_futex_and_says_why(void **state)
-{
-	static const struct {
-		int err;
-		const char *reason;
-	} cases[] = {
-		{ -EPERM, "forbidden (EPERM)" },
-		{ -EACCES, "forbidden (EPERM)" },
-		{ -ENOSYS, "not supported (ENOSYS)" },
-		{ -ENOMEM, "memlock limit (ENOMEM)" },
-		{ -EINVAL, "not supported (EINVAL)" },
-	};
-
-	(void)state;
-	for (unsigned i = 0; i < COUNT(cases); i++) {
-		refusal.err = cases[i].err;
-		refusal.reason = cases[i].reason;
-		if (!RPI_HAVE_LIBURING) {
-			refusal.err = -EOPNOTSUPP;
-			refusal.reason = "not built";
-		}
-		reap_or_skip(spawn(falls_back_under_filter, NULL), "seccomp filters");
-	}
-}
-
-static int falls_back_without_descriptors(struct fixture *f)
-{
-	struct rlimit limit = { .rlim_cur = 0, .rlim_max = 0 };
-
-	if (setrlimit(RLIMIT_NOFILE, &limit))
-		return 77;
-	return falls_back(f);
-}
-
-static void without_descriptors_left_it_becomes_a_futex(void **state)
-{
-	(void)state;
-	if (!RPI_HAVE_LIBURING)
-		skip();
-	refusal.err = -EMFILE;
-	refusal.reason = "descriptor limit (EMFILE)";
-	reap_or_skip(spawn(falls_back_without_descriptors, NULL), "setrlimit");
-}
-
-static rlim_t memlock_bytes;
-
-static int works_under_memlock(struct fixture *f)
-{
-	struct rlimit limit = { .rlim_cur = memlock_bytes, .rlim_max = memlock_bytes };
-	struct shared *shared = shared_new();
-	struct rpi_park park;
-	struct rpi_waker waker;
-
-	(void)f;
-	if (setrlimit(RLIMIT_MEMLOCK, &limit))
-		return 77;
-	/* CAP_IPC_LOCK would pass the limit by. */
-	if (geteuid() == 0 && setresuid(65534, 65534, 65534))
-		return 77;
-	if (rpi_park_create(&park, RPI_PARK_AUTO, &shared->block[0]) ||
-	    rpi_park_own(&park))
-		return 1;
-	if (rpi_waker_init(&waker, park.engine, false))
-		return 2;
-	atomic_store(&shared->block[0].asleep, 1);
-	if (rpi_park_wake(&park, &waker) || rpi_park_sleep(&park, RPI_PARK_FOREVER))
-		return 3;
-	return 0;
-}
-
-static void a_small_memlock_limit_is_no_obstacle(void **state)
-{
-	static const rlim_t limits[] = { 0, 4096, 65536 };
-
-	(void)state;
-	for (unsigned i = 0; i < COUNT(limits); i++) {
-		memlock_bytes = limits[i];
-		reap_or_skip(spawn(works_under_memlock, NULL), "setrlimit or setresuid");
-	}
-}
-
-static void the_environment_chooses_for_auto_only(void **state)
-{
-	struct shared *shared = shared_new();
-	struct rpi_park park;
-
-	(void)state;
-	setenv(RPI_PARK_ENV, "futex", 1);
-	assert_int_equal(rpi_park_create(&park, RPI_PARK_AUTO, &shared->block[0]), 0);
-	assert_int_equal(park.engine, RPI_PARK_FUTEX);
-	assert_string_equal(park.reason, "asked for by " RPI_PARK_ENV);
-	rpi_park_destroy(&park);
-	if (rpi_park_create(&park, RPI_PARK_URING, &shared->block[0]) == 0)
-		assert_int_equal(park.engine, RPI_PARK_URING);
-	rpi_park_destroy(&park);
-	unsetenv(RPI_PARK_ENV);
-	munmap(shared, sizeof(*shared));
-}
-
-static void wrong_arguments_are_refused(void **state)
-{
-	struct shared *shared = shared_new();
-	struct rpi_park park;
-
-	(void)state;
-	assert_int_equal(rpi_park_create(&park, RPI_PARK_AUTO, NULL), -EINVAL);
-	assert_int_equal(rpi_park_create(&park, RPI_PARK_AUTO, (char *)shared + 64),
-			 -EINVAL);
-	assert_int_equal(rpi_park_create(&park, (enum rpi_park_engine)3, shared),
-			 -EINVAL);
-	assert_string_equal(rp_last_error(), "park_create: engine 3, expected 0..2");
-	rpi_park_destroy(&park);
-	munmap(shared, sizeof(*shared));
-}
-
-static int barrier_survives_fork(struct fixture *f)
-{
-	(void)f;
-	/* Before this process has called the setup itself. */
-	if (!rpi_barrier_available() || !rpi_barrier_heavy())
-		return 1;
-	return rpi_barrier_setup() || !rpi_barrier_available() || !rpi_barrier_heavy();
-}
-
-static void the_barrier_survives_fork_and_a_second_setup(void **state)
-{
-	int ret = rpi_barrier_setup();
-
-	(void)state;
-	assert_int_equal(rpi_barrier_available(), ret == 0);
-	assert_true(rpi_barrier_sleeper(false));
-	if (ret) {
-		print_message("skipped, missing: membarrier GLOBAL_EXPEDITED (%s)\n",
-			      strerror(-ret));
-		skip();
-	}
-	reap(spawn(barrier_survives_fork, NULL));
-}
-
-static int barrier_is_unavailable(struct fixture *f)
-{
-	(void)f;
-	refuse_call(SYS_membarrier, EPERM);
-	if (rpi_barrier_heavy())
-		return 1; /* it must not claim what it did not do */
-	return !rpi_barrier_setup() || rpi_barrier_available();
-}
-
-static void a_refused_membarrier_is_reported(void **state)
-{
-	(void)state;
-	reap_or_skip(spawn(barrier_is_unavailable, NULL), "seccomp filters");
+	assert_int_equal(proc_fd_count(getpid()), before);
+	assert_int_equal(proc_map_count(getpid(), "io_uring"), maps);
 }
 
 static struct kind futex_kind = { RPI_PARK_FUTEX, false };
@@ -764,14 +488,7 @@ int main(void)
 		EACH_KIND(those_who_only_wake_keep_no_mapping),
 		EACH_KIND(descriptors_are_named_high_and_closed_on_exec),
 		EACH_KIND(two_hundred_cycles_leak_nothing),
-		cmocka_unit_test(a_refused_io_uring_becomes_a_futex_and_says_why),
-		cmocka_unit_test(without_descriptors_left_it_becomes_a_futex),
-		cmocka_unit_test(a_small_memlock_limit_is_no_obstacle),
-		cmocka_unit_test(the_environment_chooses_for_auto_only),
-		cmocka_unit_test(wrong_arguments_are_refused),
-		cmocka_unit_test(the_barrier_survives_fork_and_a_second_setup),
-		cmocka_unit_test(a_refused_membarrier_is_reported),
 	};
 
-	return cmocka_run_group_tests(park, NULL, NULL);
+	return cmocka_run_group_tests_name("park", park, NULL, NULL);
 }

@@ -6,8 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -117,22 +115,7 @@ int rpi_child_pin(int cpu)
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		return rpi_fail(-errno,
-				"prepare: chip_cpus names CPU %d, which this "
-				"process may not use",
+				"chip_cpus names CPU %d, which this process may not use",
 				cpu);
 	return 0;
-}
-
-static void leave(int status, void *unused)
-{
-	(void)unused;
-	_exit(status);
-}
-
-void rpi_child_leave_quietly(void)
-{
-	/* Handlers run newest first: this one runs before any that was inherited. */
-	on_exit(leave, NULL);
-	__fpurge(stdout);
-	__fpurge(stderr);
 }

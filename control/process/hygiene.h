@@ -20,8 +20,4 @@ void rpi_child_close_descriptors(int *keep, size_t keep_count);
 void rpi_child_name(const char *name);
 int rpi_child_pin(int cpu);
 
-/* exit() in an entry ends the process there and then: no handler, no stdio buffer
- * of the host application runs twice. */
-void rpi_child_leave_quietly(void);
-
 #endif

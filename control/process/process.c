@@ -2,7 +2,6 @@
 #include "process/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -11,57 +10,46 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
 
 /* <linux/wait.h> has it everywhere; older libcs leave it out of idtype_t. */
 #define WAIT_BY_PIDFD ((idtype_t)3)
 
-/* Close-on-exec by itself; out of 0..2, whatever the caller has closed. */
-static int open_pidfd(pid_t pid)
-{
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	int high;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return high;
-}
-
 int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg)
 {
 	int err = rpi_test_point("process.fork");
 	pid_t pid;
+	int fd;
 
 	process->pid = 0;
 	process->pidfd = -1;
 	process->end = RPI_END_NONE;
 	process->code = 0;
 	if (err)
-		return rpi_fail(err, "prepare: fork: %s", strerror(-err));
+		return rpi_fail(err, "fork: %s", strerror(-err));
 	pid = fork();
 	if (pid < 0) {
 		err = -errno;
-		return rpi_fail(err, "prepare: fork: %s", strerror(-err));
+		return rpi_fail(err, "fork: %s", strerror(-err));
 	}
 	if (!pid)
 		_exit(body(arg));
-	process->pidfd = open_pidfd(pid);
-	if (process->pidfd < 0 && errno == ESRCH) {
+	/* Close-on-exec by itself. */
+	fd = rpi_descriptor_above_standard((int)syscall(SYS_pidfd_open, pid, 0));
+	if (fd == -ESRCH) {
 		/* Ended already, and the host has taken its status. */
 		process->end = RPI_END_UNKNOWN;
 		return 0;
 	}
-	if (process->pidfd < 0) {
-		err = -errno;
+	if (fd < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		return rpi_fail(err, "prepare: a descriptor for a worker process: %s",
-				strerror(-err));
+		return rpi_fail(fd, "a descriptor to watch it by: %s", strerror(-fd));
 	}
 	process->pid = pid;
+	process->pidfd = fd;
 	return 0;
 }
 

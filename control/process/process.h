@@ -26,7 +26,8 @@ struct rpi_process {
 /* The child's body: returns its exit status. Runs in the child only. */
 typedef int (*rpi_process_fn)(void *arg);
 
-/* Fork. 0, or a negative errno with an error line and nothing left behind. */
+/* Fork. 0, or a negative errno with nothing left behind and an error line that says
+ * what failed; the caller knows for whom. */
 int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg);
 
 /* Reap it if it has ended: true when it is (or was) gone. Never blocks. */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/testing.h"
 
 #ifndef MFD_HUGE_SHIFT
@@ -18,22 +19,6 @@
 #endif
 
 #define PAGE_SIZES_MAX 16
-
-/* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
-static int above_standard(int fd)
-{
-	int high;
-
-	if (fd < 0)
-		return -errno;
-	if (fd > STDERR_FILENO)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (high < 0)
-		high = -errno;
-	close(fd);
-	return high;
-}
 
 /* The largest up to RPI_HUGE_PAGE, be it the machine's default or not: a larger one
  * wastes more than it saves on what is mapped here. */
@@ -63,7 +48,7 @@ static int open_hugetlbfs(const char *name, size_t page_bytes)
 	(void)name;
 	if (!path)
 		return -ENOENT;
-	return above_standard(
+	return rpi_descriptor_above_standard(
 		open(path, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
 }
 
@@ -71,9 +56,9 @@ static int open_huge_memfd(const char *name, size_t page_bytes)
 {
 	unsigned int shift = (unsigned int)__builtin_ctzll(page_bytes);
 
-	return above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING |
-							 MFD_HUGETLB |
-							 shift << MFD_HUGE_SHIFT));
+	return rpi_descriptor_above_standard(
+		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB |
+					   shift << MFD_HUGE_SHIFT));
 }
 
 #define THP_DIR "/sys/kernel/mm/transparent_hugepage/"
@@ -117,7 +102,8 @@ static int open_memfd(const char *name, size_t page_bytes)
 	(void)page_bytes;
 	if (err)
 		return err;
-	return above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	return rpi_descriptor_above_standard(
+		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 }
 
 static size_t small_page_bytes(void)

@@ -25,6 +25,8 @@ int rpi_device_check(struct rp_worker *worker, const char *call)
 	if (atomic_load_explicit(&worker->plane.fall, memory_order_acquire) !=
 	    RPI_FALL_NONE)
 		return rpi_fail(-EOWNERDEAD, "%s", worker->plane.fall_text);
+	/* A copy waits for the tasks before it, which may follow one held back. */
+	rpi_plane_flush_own(&worker->plane);
 	return 0;
 }
 

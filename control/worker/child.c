@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "process/hygiene.h"
+#include "process/leave.h"
 #include "worker/worker.h"
 
 /* Shared memory of the caller that is touched before a process is ready; more is
@@ -35,6 +36,8 @@ static void ring_start(const struct rp_worker *worker)
 static void fail_start(struct rp_worker *worker, struct rpi_peer *self, int err)
 {
 	self->start_status = err;
+	/* Relaxed: this thread's own. */
+	self->start_phase = atomic_load_explicit(&self->phase, memory_order_relaxed);
 	rpi_format(self->start_text, sizeof(self->start_text), "%s", rp_last_error());
 	enter_phase(self, RPI_PHASE_FAILED);
 	ring_start(worker);
@@ -74,14 +77,14 @@ static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
 	int err;
 
 	if (rpi_barrier_setup() && worker->plane.asym)
-		return rpi_fail(-EPERM, "prepare: membarrier was refused in the child");
+		return rpi_fail(-EPERM, "membarrier was refused in the child");
 	rpi_park_disown(&worker->parent_park);
 	for (peer = 0; peer < worker->plane.peer_count; peer++)
 		if (peer != chip->peer_idx)
 			rpi_park_disown(&worker->parks[peer]);
 	err = rpi_park_own(&worker->parks[chip->peer_idx]);
 	if (err)
-		return rpi_fail(err, "prepare: a place to sleep: %s", strerror(-err));
+		return rpi_fail(err, "a place to sleep: %s", strerror(-err));
 	chip->rouser.peers = worker->plane.peers;
 	chip->rouser.parks = worker->parks;
 	chip->rouser.peer_count = worker->plane.peer_count;
@@ -188,17 +191,19 @@ static int start(struct rp_worker *worker, const struct rpi_child_arg *arg)
 {
 	struct rp_chip *chip = worker->server;
 	char name[16];
-	int err;
+	int err = 0;
 
 	rpi_peer_name(worker, arg->peer_idx, name, sizeof(name));
 	rpi_child_name(name);
 	clean(worker);
-	enter_phase(chip->self, RPI_PHASE_CLEAN);
-	err = rpi_test_point("child.clean");
-	if (!err && worker->chip_cpus && arg->peer_idx < chip->chip_count)
+	if (worker->chip_cpus && arg->peer_idx < chip->chip_count)
 		err = rpi_child_pin(worker->chip_cpus[arg->peer_idx]);
 	if (!err)
 		err = set_up_waiting(worker, chip);
+	if (err)
+		return err;
+	enter_phase(chip->self, RPI_PHASE_CLEAN);
+	err = rpi_test_point("child.clean");
 	if (!err)
 		err = touch(worker);
 	if (err)
@@ -222,7 +227,7 @@ int rpi_child_main(void *child_arg)
 
 	rpi_child_bind_to_parent(arg->parent);
 	rpi_child_reset_signals();
-	rpi_child_leave_quietly();
+	rpi_leave_quietly();
 	fill_server(worker, arg->peer_idx);
 	err = start(worker, arg);
 	if (err) {

@@ -163,6 +163,10 @@ int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns)
 			"rp_worker_close: timeout_ns %lld, expected 0 or more, or "
 			"RP_WAIT_FOREVER",
 			(long long)timeout_ns);
+	if (rpi_plane_orchestrates(&worker->plane))
+		return rpi_fail(-EDEADLK,
+				"rp_worker_close: called from an orchestration of the "
+				"worker, which it would wait for");
 	pthread_mutex_lock(&worker->lock);
 	if (worker->life != RPI_LIFE_OPEN) {
 		while (worker->life != RPI_LIFE_CLOSED)

@@ -43,6 +43,7 @@ static int create_parks(struct rp_worker *worker, struct rpi_park_block *blocks)
 		[RP_SLEEP_FUTEX] = RPI_PARK_FUTEX,
 	};
 	enum rpi_park_engine engine = engines[worker->options.sleep_engine];
+	const char *why;
 	uint32_t peer;
 	int err;
 
@@ -58,12 +59,15 @@ static int create_parks(struct rp_worker *worker, struct rpi_park_block *blocks)
 			continue;
 		if (engine == RPI_PARK_URING)
 			return err;
+		why = worker->parks[peer].reason;
 		while (peer-- > 0)
 			rpi_park_destroy(&worker->parks[peer]);
 		rpi_park_destroy(&worker->parent_park);
 		rpi_log(RP_LOG_INFO, "prepare: sleeping in futexes: %s", rp_last_error());
 		worker->options.sleep_engine = RP_SLEEP_FUTEX;
-		return create_parks(worker, blocks);
+		err = create_parks(worker, blocks);
+		worker->parent_park.reason = why; /* nobody asked for futexes */
+		return err;
 	}
 	return 0;
 }

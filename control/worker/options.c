@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "completion/ring_fd.h"
 #include "worker/worker.h"
 
 #define DEFAULT_STARTUP_TIMEOUT_S 300.0
@@ -128,11 +129,12 @@ static int check(const struct rp_worker_options *options)
 				"rp_worker_prepare: spin_us_max %u, expected at least "
 				"spin_us_min %u",
 				options->spin_us_max, options->spin_us_min);
-	if (options->ring_fd < -1)
-		return rpi_fail(
-			-EINVAL,
-			"rp_worker_prepare: ring_fd %d, expected a descriptor or -1",
-			options->ring_fd);
+	if (options->ring_fd != -1 &&
+	    (options->ring_fd < 0 || !rpi_fd_is_ring(options->ring_fd)))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: ring_fd %d, expected the descriptor "
+				"of an io_uring, or -1",
+				options->ring_fd);
 	return 0;
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* From programs and options to a worker whose processes are ready. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
 #include "program/program.h"
@@ -21,63 +20,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-
-static int check_agree(const struct rp_program *first, const struct rp_program *other)
-{
-	if (strcmp(first->platform, other->platform))
-		return rpi_fail(
-			-EINVAL,
-			"rp_worker_prepare: '%s' is built for platform '%s', '%s' for "
-			"'%s', expected one platform",
-			first->name, first->platform, other->name, other->platform);
-	if (strcmp(first->runtime, other->runtime))
-		return rpi_fail(
-			-EINVAL,
-			"rp_worker_prepare: '%s' wants runtime '%s', '%s' wants '%s', "
-			"expected one runtime",
-			first->name, first->runtime, other->name, other->runtime);
-	return 0;
-}
-
-static int check_programs(struct rp_program *const *programs, size_t count,
-			  const struct rp_worker_options *options)
-{
-	size_t i;
-	size_t other;
-	int err;
-
-	if (!programs || !count)
-		return rpi_fail(-EINVAL, "rp_worker_prepare: no programs, expected at "
-					 "least one");
-	if (count > UINT16_MAX)
-		return rpi_fail(-EINVAL,
-				"rp_worker_prepare: program_count %zu, expected "
-				"at most %u",
-				count, UINT16_MAX);
-	for (i = 0; i < count; i++) {
-		if (!programs[i])
-			return rpi_fail(-EINVAL, "rp_worker_prepare: program %zu is NULL",
-					i);
-		for (other = 0; other < i; other++)
-			if (programs[other] == programs[i])
-				return rpi_fail(
-					-EINVAL,
-					"rp_worker_prepare: program '%s' is listed "
-					"twice",
-					programs[i]->name);
-		err = check_agree(programs[0], programs[i]);
-		if (err)
-			return err;
-		if (programs[i]->chip_count &&
-		    programs[i]->chip_count != options->chip_count)
-			return rpi_fail(-EINVAL,
-					"rp_worker_prepare: program '%s' needs %u chips, "
-					"chip_count is %u",
-					programs[i]->name, programs[i]->chip_count,
-					options->chip_count);
-	}
-	return 0;
-}
 
 static int check_backend(struct rp_worker *worker)
 {
@@ -121,22 +63,15 @@ static int hold_programs(struct rp_worker *worker, struct rp_program *const *pro
 	return 0;
 }
 
-/* Descriptors of the library stay out of 0..2, whatever the caller has closed. */
 static int make_eventfd(int *fd_out)
 {
-	int err = rpi_test_point("prepare.eventfd");
-	int fd = err ? err : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int fd = rpi_test_point("prepare.eventfd");
 
-	if (!err && fd >= 0 && fd < 3) {
-		int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-
-		close(fd);
-		fd = high;
-	}
-	if (fd < 0) {
-		err = err ? err : -errno;
-		return rpi_fail(err, "rp_worker_prepare: an eventfd: %s", strerror(-err));
-	}
+	if (!fd)
+		fd = rpi_descriptor_above_standard(
+			eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (fd < 0)
+		return rpi_fail(fd, "rp_worker_prepare: an eventfd: %s", strerror(-fd));
 	*fd_out = fd;
 	return 0;
 }
@@ -460,9 +395,11 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 
 	if (!worker_out)
 		return rpi_fail(-EINVAL, "rp_worker_prepare: worker_out NULL");
+	/* What was tried in vain on the way to a success is not the caller's error. */
+	rpi_format(text, sizeof(text), "%s", rp_last_error());
 	err = rpi_options_resolve(options, &resolved);
 	if (!err)
-		err = check_programs(programs, program_count, &resolved);
+		err = rpi_programs_check(programs, program_count, resolved.chip_count);
 	if (err)
 		return err;
 	worker = allocate();
@@ -487,6 +424,7 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 		rpi_error_set(text);
 		return err;
 	}
+	rpi_error_set(text);
 	*worker_out = worker;
 	return 0;
 }

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
-#include "base/testing.h"
+#include "process/leave.h"
 #include "worker/worker.h"
 
 /* What processes get to leave by themselves when nothing is in flight. */
@@ -26,17 +26,33 @@
 /* After SIGKILL only the kernel is waited for. */
 #define KILL_NS (UINT64_C(30) * 1000000000u)
 
+/* The kernel's own bound. */
+#define ERRNO_MAX 4095
+
 /* The stack that entries run on in the chips: a copy of this thread's. */
 #define STACK_BYTES ((size_t)8 << 20)
 
+/* What a process is at, by the phase that it has reached. */
 static const char *const phase_names[] = {
-	[RPI_PHASE_FORKED] = "start",
+	[RPI_PHASE_FORKED] = "setting itself up",
 	[RPI_PHASE_CLEAN] = "touching its memory",
 	[RPI_PHASE_MEMORY] = "opening its device",
 	[RPI_PHASE_BACKEND] = "becoming ready",
-	[RPI_PHASE_READY] = "service",
-	[RPI_PHASE_FAILED] = "failure",
+	[RPI_PHASE_READY] = "serving",
+	[RPI_PHASE_FAILED] = "failing",
 };
+
+/* "chip 1 (rp-chip1)", "callback worker 0 (rp-call0)". */
+static void peer_text(const struct rp_worker *worker, uint32_t peer, char *buf,
+		      size_t bytes)
+{
+	bool chip = peer < worker->plane.chip_count;
+	char name[16];
+
+	rpi_peer_name(worker, peer, name, sizeof(name));
+	rpi_format(buf, bytes, "%s %u (%s)", chip ? "chip" : "callback worker",
+		   chip ? peer : peer - worker->plane.chip_count, name);
+}
 
 static uint32_t peer_phase(const struct rp_worker *worker, uint32_t peer)
 {
@@ -69,11 +85,14 @@ static int fork_all(struct rp_worker *worker, pid_t parent)
 		struct rpi_child_arg arg = { .worker = worker,
 					     .peer_idx = peer,
 					     .parent = parent };
+		char who[64];
 		int err =
 			rpi_process_fork(&worker->processes[peer], rpi_child_main, &arg);
 
-		if (err)
-			return err;
+		if (!err)
+			continue;
+		peer_text(worker, peer, who, sizeof(who));
+		return rpi_fail(err, "rp_worker_prepare: %s: %s", who, rp_last_error());
 	}
 	return 0;
 }
@@ -92,57 +111,63 @@ static void kill_all(struct rp_worker *worker)
 static void end_text(const struct rp_worker *worker, uint32_t peer, char *buf,
 		     size_t bytes)
 {
-	char name[16];
+	char who[64];
 	char how[128];
 
-	rpi_peer_name(worker, peer, name, sizeof(name));
+	peer_text(worker, peer, who, sizeof(who));
 	rpi_process_end_text(&worker->processes[peer], how, sizeof(how));
-	rpi_format(buf, bytes, "%s %u (%s) %s",
-		   peer < worker->plane.chip_count ? "chip" : "callback worker",
-		   peer < worker->plane.chip_count ? peer
-						   : peer - worker->plane.chip_count,
-		   name, how);
+	rpi_format(buf, bytes, "%s %s", who, how);
+}
+
+/* What a process says of its own failure. Its words: bound them. */
+static int fail_start(const struct rp_worker *worker, uint32_t peer)
+{
+	const struct rpi_peer *self = &worker->plane.peers[peer];
+	uint32_t phase = self->start_phase;
+	int err = self->start_status;
+	char why[RPI_ERROR_BYTES];
+	const char *text;
+	char who[64];
+
+	if (err >= 0 || err < -ERRNO_MAX)
+		err = -EPROTO;
+	memcpy(why, self->start_text, sizeof(why));
+	why[sizeof(why) - 1] = '\0';
+	/* Many lines have it already. */
+	text = strstr(why, strerror(-err)) ? "" : strerror(-err);
+	peer_text(worker, peer, who, sizeof(who));
+	return rpi_fail(err, "rp_worker_prepare: %s failed while %s: %s%s%s", who,
+			phase_names[phase < RPI_PHASE_READY ? phase : RPI_PHASE_FAILED],
+			why, *why && *text ? ": " : "", text);
 }
 
 /* 1 ready, 0 not yet, or the error of start-up. */
 static int judge_start(struct rp_worker *worker, uint32_t peer)
 {
-	struct rpi_peer *self = &worker->plane.peers[peer];
 	bool gone = rpi_process_reap(&worker->processes[peer]);
 	uint32_t phase = peer_phase(worker, peer);
 	char text[192];
 
-	if (phase == RPI_PHASE_FAILED) {
-		char why[RPI_ERROR_BYTES];
-
-		memcpy(why, self->start_text, sizeof(why));
-		why[sizeof(why) - 1] = '\0';
-		rpi_peer_name(worker, peer, text, sizeof(text));
-		return rpi_fail(self->start_status < 0 ? self->start_status : -EPROTO,
-				"rp_worker_prepare: %s failed to start: %s", text, why);
-	}
+	if (phase == RPI_PHASE_FAILED)
+		return fail_start(worker, peer);
 	if (gone) {
 		end_text(worker, peer, text, sizeof(text));
-		return rpi_fail(-EOWNERDEAD, "rp_worker_prepare: %s during %s", text,
+		return rpi_fail(-EOWNERDEAD, "rp_worker_prepare: %s while %s", text,
 				phase_names[phase]);
 	}
 	return phase == RPI_PHASE_READY;
 }
 
-static int fail_late(struct rp_worker *worker)
+static int fail_late(struct rp_worker *worker, uint32_t peer)
 {
-	uint32_t peer;
-	char name[16];
+	char who[64];
 
-	for (peer = 0; peer < worker->plane.peer_count; peer++)
-		if (peer_phase(worker, peer) != RPI_PHASE_READY)
-			break;
-	rpi_peer_name(worker, peer, name, sizeof(name));
+	peer_text(worker, peer, who, sizeof(who));
 	return rpi_fail(
 		-ETIMEDOUT,
 		"rp_worker_prepare: %s is not ready after startup_timeout_s %g, it "
-		"is in phase '%s'",
-		name, worker->options.startup_timeout_s,
+		"is still %s",
+		who, worker->options.startup_timeout_s,
 		phase_names[peer_phase(worker, peer)]);
 }
 
@@ -154,6 +179,7 @@ static int await_ready(struct rp_worker *worker, uint64_t deadline_ns)
 	for (;;) {
 		struct pollfd fds[RP_MAX_PEERS + 1];
 		uint32_t ready = 0;
+		uint32_t late = 0;
 		uint64_t now_ns;
 		uint64_t rung;
 		uint32_t peer;
@@ -164,6 +190,7 @@ static int await_ready(struct rp_worker *worker, uint64_t deadline_ns)
 			if (state < 0)
 				return state;
 			ready += (uint32_t)state;
+			late = state ? late : peer;
 			fds[peer] = (struct pollfd){ .fd = worker->processes[peer].pidfd,
 						     .events = POLLIN };
 		}
@@ -171,7 +198,7 @@ static int await_ready(struct rp_worker *worker, uint64_t deadline_ns)
 			return 0;
 		now_ns = rpi_now_ns();
 		if (now_ns >= deadline_ns)
-			return fail_late(worker);
+			return fail_late(worker, late);
 		fds[count] = (struct pollfd){ .fd = worker->start_fd, .events = POLLIN };
 		if (deadline_ns - now_ns > 1000000000u)
 			now_ns = deadline_ns - 1000000000u;
@@ -295,7 +322,11 @@ static void *supervise(void *arg)
 
 	prctl(PR_SET_NAME, "rp-supervisor");
 	deadline_ns += timeout_ns < 9e18 ? (uint64_t)timeout_ns : UINT64_MAX / 2;
-	err = fork_all(worker, getpid());
+	err = rpi_leave_register(worker);
+	if (!err) {
+		err = fork_all(worker, getpid());
+		rpi_leave_unregister(worker);
+	}
 	if (!err)
 		err = await_ready(worker, deadline_ns);
 	if (err)

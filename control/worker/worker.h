@@ -130,4 +130,8 @@ struct rp_worker *rpi_table_find(uint64_t id);
 int rpi_options_resolve(const struct rp_worker_options *given,
 			struct rp_worker_options *out);
 
+/* programs.c: 0, or -EINVAL with an error line that names the programs. */
+int rpi_programs_check(struct rp_program *const *programs, size_t count,
+		       uint32_t chip_count);
+
 #endif

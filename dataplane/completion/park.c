@@ -51,12 +51,12 @@ int rpi_park_create(struct rpi_park *park, enum rpi_park_engine wanted, void *sh
 		const char *fault = NULL;
 
 		ret = rpi_park_uring_create(park, &fault);
+		park->reason = ret ? fault : why;
 		if (ret && wanted == RPI_PARK_URING)
 			return rpi_fail(ret,
 					"park_create: io_uring %s, expected it to work",
 					fault);
 		park->engine = ret ? RPI_PARK_FUTEX : RPI_PARK_URING;
-		park->reason = ret ? fault : why;
 	} else {
 		park->engine = RPI_PARK_FUTEX;
 		park->reason = why;
@@ -166,7 +166,10 @@ int rpi_waker_init(struct rpi_waker *waker, enum rpi_park_engine engine, bool fo
 	(void)force_ring;
 	memset(waker, 0, sizeof(*waker));
 	waker->ready = engine == RPI_PARK_FUTEX;
-	return waker->ready ? 0 : -EOPNOTSUPP;
+	if (!waker->ready)
+		return rpi_fail(-EOPNOTSUPP,
+				"waker_init: io_uring not built, expected it to work");
+	return 0;
 }
 
 void rpi_waker_destroy(struct rpi_waker *waker)

@@ -104,7 +104,7 @@ struct rpi_waker {
  * close-on-exec), none with futex.
  *
  * Returns 0, -EINVAL, or for an explicit RPI_PARK_URING the set-up's errno with
- * an error line.
+ * an error line, and park->reason says why.
  */
 int rpi_park_create(struct rpi_park *park, enum rpi_park_engine wanted, void *shared);
 

@@ -13,14 +13,15 @@
 #include "completion/park_engine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
+#include "base/testing.h"
 
 #if !RPI_HAVE_LIBURING
 
@@ -124,21 +125,15 @@ static bool can_send_from_ring(struct io_uring *ring)
 	return can;
 }
 
-/* The three standard descriptors may be closed in the host application, and a
- * ring in their place would be read from or printed to. */
+/* Queues are mapped already, so that only the number changes. -1 after an error: the
+ * descriptor is closed. */
 static int ring_move_fd(struct io_uring *ring)
 {
-	int fd;
+	int fd = rpi_descriptor_above_standard(ring->ring_fd);
 
-	if (ring->ring_fd > STDERR_FILENO)
-		return 0;
-	fd = fcntl(ring->ring_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (fd < 0)
-		return -errno;
-	close(ring->ring_fd);
-	ring->ring_fd = fd;
-	ring->enter_ring_fd = fd;
-	return 0;
+	ring->ring_fd = fd < 0 ? -1 : fd;
+	ring->enter_ring_fd = ring->ring_fd;
+	return fd < 0 ? fd : 0;
 }
 
 static int ring_open(struct io_uring *ring, unsigned setup_flags)
@@ -167,8 +162,10 @@ static int ring_open(struct io_uring *ring, unsigned setup_flags)
 
 int rpi_park_uring_create(struct rpi_park *park, const char **why_out)
 {
-	int ret = ring_open(&park->ring, IORING_SETUP_R_DISABLED);
+	int ret = rpi_test_point("park.ring");
 
+	if (!ret)
+		ret = ring_open(&park->ring, IORING_SETUP_R_DISABLED);
 	if (ret)
 		*why_out = fault_text(ret);
 	return ret;

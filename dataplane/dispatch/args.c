@@ -104,8 +104,8 @@ static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 		return rpi_fail(
 			-EFAULT,
 			"rp_worker_submit: '%s' at %p (%zu bytes) is not memory that "
-			"the chips see, expected memory from rp_shared_alloc(), or "
-			"a resident tensor",
+			"the chips see, expected memory made by rp_shared_alloc() "
+			"before rp_worker_prepare(), or a resident tensor",
 			param->name, tensor->data, bytes);
 	}
 	if (!(param->access & RP_OUT))

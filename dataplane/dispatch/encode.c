@@ -89,10 +89,12 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 	if (inside || resident)
 		return 0;
 	if (!plane->visible(plane->memory_context, (void *)low, high - low))
-		return rpi_fail(-EFAULT,
-				"%s: argument %u at %p (%" PRIuPTR
-				" bytes) is not memory that the chips see",
-				call, arg, (void *)low, high - low);
+		return rpi_fail(
+			-EFAULT,
+			"%s: argument %u at %p (%" PRIuPTR
+			" bytes) is not memory that the chips see, expected memory made "
+			"by rp_shared_alloc() before rp_worker_prepare()",
+			call, arg, (void *)low, high - low);
 	if (!(access & RP_OUT))
 		return 0;
 	return plane->writable(plane->memory_context, call, (void *)low, high - low);

@@ -170,6 +170,14 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out);
 
+/* Whether this thread is in an orchestration of the plane, and so must not wait for its
+ * submits. */
+bool rpi_plane_orchestrates(const struct rpi_plane *plane);
+
+/* Publish what that orchestration has enqueued so far: this thread is about to wait for
+ * it. Nothing when the thread is in none. */
+void rpi_plane_flush_own(struct rpi_plane *plane);
+
 /* Wait for a run without a handle; its status. */
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket);
 
@@ -223,7 +231,7 @@ void rpi_gate_wake_all(struct rpi_plane *plane);
 void rpi_gate_published(struct rpi_plane *plane);
 
 /* room.c: wait until the lane has room for one more task with these arguments.
- * 0, -ENOSPC never, -EOWNERDEAD, -ESHUTDOWN. */
+ * 0, -ENOSPC never, -EOWNERDEAD. */
 int rpi_plane_await_room(struct rpi_plane *plane, const char *call, uint32_t peer,
 			 size_t arg_bytes);
 

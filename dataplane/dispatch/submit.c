@@ -11,10 +11,36 @@
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 
-/* The plane whose orchestration this thread is in: a submit from there would
- * wait for itself. */
+/* The orchestrations that this thread is in: those of other workers may submit to this
+ * one, each other's inside them. */
+struct orchestration {
+	const struct rpi_plane *plane;
+	const struct orchestration *outer;
+};
+
 static _Thread_local __attribute__((tls_model("initial-exec")))
-const struct rpi_plane *orchestrating;
+const struct orchestration *innermost;
+
+bool rpi_plane_orchestrates(const struct rpi_plane *plane)
+{
+	const struct orchestration *at;
+
+	for (at = innermost; at; at = at->outer)
+		if (at->plane == plane)
+			return true;
+	return false;
+}
+
+void rpi_plane_flush_own(struct rpi_plane *plane)
+{
+	uint32_t peer;
+
+	/* Only then are the lanes this thread's. */
+	if (rpi_likely(!rpi_plane_orchestrates(plane)))
+		return;
+	for (peer = 0; peer < plane->peer_count; peer++)
+		rpi_lane_flush(&plane->lanes[peer]);
+}
 
 /* The first failure of a persistent worker stands for good: what its tasks left in the
  * windows is nobody's to use. */
@@ -157,14 +183,14 @@ static int orchestrate(struct rp_run *run)
 				.chip = 0,
 				.args = run->args,
 				.arg_count = program->param_count };
-	const struct rpi_plane *outer = orchestrating;
+	const struct orchestration here = { run->plane, innermost };
 	int err;
 
 	if (!program->orchestrate)
 		return rp_run_task(run, &task);
-	orchestrating = run->plane;
+	innermost = &here;
 	err = program->orchestrate(run, run->args, program->param_count, program->user);
-	orchestrating = outer;
+	innermost = here.outer;
 	if (err > 0)
 		return rpi_fail(
 			-EINVAL,
@@ -331,7 +357,7 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		err = find_program(plane, program, &program_idx);
 	if (err)
 		return err;
-	if (orchestrating == plane)
+	if (rpi_plane_orchestrates(plane))
 		return rpi_fail(-EDEADLK,
 				"rp_worker_submit: called from an orchestration "
 				"of the same worker, which it would wait for");

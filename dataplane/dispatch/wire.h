@@ -124,7 +124,7 @@ static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
 /* Where a process is in its life; it alone writes its phase. */
 enum rpi_phase {
 	RPI_PHASE_FORKED = 0,
-	RPI_PHASE_CLEAN = 1,   /* descriptors, signals, name */
+	RPI_PHASE_CLEAN = 1,   /* signals, name, descriptors, CPU, a place to sleep */
 	RPI_PHASE_MEMORY = 2,  /* regions touched */
 	RPI_PHASE_BACKEND = 3, /* device opened */
 	RPI_PHASE_READY = 4,
@@ -173,7 +173,7 @@ struct rpi_peer {
 	uint64_t heap_base;
 	uint64_t heap_bytes;
 	int32_t start_status; /* valid once phase is RPI_PHASE_FAILED */
-	uint32_t reserved;
+	uint32_t start_phase; /* likewise: the one that failed */
 	uint64_t populate_ns;
 	struct rpi_peer_counts counts;
 	char start_text[RPI_ERROR_BYTES];

@@ -27,7 +27,7 @@ RP_API bool rp_chip_cancelled(const struct rp_chip *chip);
 
 /*
  * Say in one line why the entry fails and return `code`, which must be
- * negative. The line reaches whoever waits for the run.
+ * negative. The line reaches whoever waits for the run, if the entry returns `code`.
  */
 RP_API int rp_chip_fail(struct rp_chip *chip, int code, const char *format, ...)
 	__attribute__((cold, format(printf, 3, 4)));

@@ -11,7 +11,8 @@ extern "C" {
 /*
  * One line about the last call of this thread that failed: the call, the
  * argument and its value, and what was expected. A call that succeeds leaves
- * it as it was. Never NULL; "" when nothing has failed yet.
+ * it as it was, and so does rp_handle_wait() with "still running". Never NULL; ""
+ * when nothing has failed yet.
  *
  * Ownership   the library's, valid until this thread's next failing call.
  * Threads     any; each thread has its own line.

@@ -34,7 +34,8 @@ struct rp_handle {
  *             -EOWNERDEAD  a worker process died; rp_last_error() names it
  *             -ESTALE      no such handle any more
  *             -EINVAL      timeout_ns is below RP_WAIT_FOREVER
- *             other        the error that the dispatch ended with
+ *             other        the error that the dispatch ended with; an entry may
+ *                          return any of these too, and rp_handle_done() then says 1
  * Spec        001, Bounded Asynchronous Dispatch
  */
 RP_API int rp_handle_wait(struct rp_handle handle, int64_t timeout_ns);
@@ -49,7 +50,7 @@ RP_API int rp_handle_done(struct rp_handle handle);
  * Give the handle back. A run that is still in flight goes on; its frame is
  * recycled by a later submit or by close.
  *
- * Returns     0, or -ESTALE when it was released before.
+ * Returns     0, or -ESTALE when it was released, or its worker freed, before.
  */
 RP_API int rp_handle_release(struct rp_handle handle);
 

@@ -41,7 +41,8 @@ struct rp_host_range {
 RP_API int rp_map_file(const char *path, uint64_t offset, size_t bytes,
 		       struct rp_host_range *range_out);
 
-/* 0, or -EINVAL for what rp_map_file() did not return. No worker may be using it. */
+/* Unmap what rp_map_file() returned: that is taken on trust, and only a NULL, an empty
+ * or a writable range is refused with -EINVAL. No worker may be using it. */
 RP_API int rp_unmap_file(const struct rp_host_range *range);
 
 #ifdef __cplusplus

@@ -40,8 +40,9 @@ struct rp_region_info {
 
 /*
  * Zeroed memory that worker processes see at the same address: what the host
- * tensors of a dispatch must lie in. It stands on a memfd without a name, so
- * nothing is left behind whatever happens, and it is backed before this returns.
+ * tensors of a dispatch must lie in, if not in an inherited range. It stands on a memfd
+ * without a name, so nothing is left behind whatever happens, and it is backed before
+ * this returns.
  *
  * bytes      1 or more. From 1 MiB on the memory is a region of its own, smaller
  *            blocks share regions of 2 MiB. A region is rounded up to whole pages,
@@ -53,7 +54,7 @@ struct rp_region_info {
  *            takes one allocation and divides it, or raises RLIMIT_NOFILE.
  * Threads    any. Blocks: while the kernel clears pages.
  * Returns    0
- *            -EINVAL  bytes is 0 or more than an address space holds
+ *            -EINVAL  a NULL, bytes is 0 or more than an address space holds
  *            -ENOMEM, -ENOSPC, -EMFILE, -ENFILE  the system's limits
  *            -ENOSYS, -EPERM  memfd_create() is not to be had
  * Forks      a child sees what was allocated before the fork; what it allocates
@@ -67,8 +68,10 @@ RP_API int rp_shared_alloc(size_t bytes, void **ptr_out);
 RP_API int rp_shared_alloc_pages(size_t bytes, enum rp_page_policy pages, void **ptr_out);
 
 /*
- * Give it back. Workers refuse it from now on; no dispatch may be using it.
- * NULL is ignored. Freed in a forked process, it goes away in that process only.
+ * Give it back; no dispatch may be using it. Workers refuse a region that has gone: a
+ * large block's at once, but that of small ones, which serves others, may stay, and
+ * then a dispatch that names a freed block is not caught. NULL is ignored. Freed in a
+ * forked process, it goes away in that process only.
  *
  * Returns    0, or -EINVAL for what is not the start of a live allocation (freed
  *            twice, or foreign)

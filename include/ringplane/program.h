@@ -34,7 +34,9 @@ struct rp_run;
 /* What a task may do to a tensor; a program's parameter grants it. */
 enum rp_access {
 	RP_IN = 1,
-	RP_OUT = 2, /* reads as zero when the task starts, is not uploaded */
+	/* Not uploaded: host memory reads as zero when the task starts, resident
+	 * memory as it is. */
+	RP_OUT = 2,
 	RP_INOUT = 3,
 };
 
@@ -73,13 +75,14 @@ struct rp_arg {
 
 /* A parameter of a program. */
 struct rp_param {
-	const char *name;
+	const char *name;	    /* not "", and no other parameter's */
 	uint32_t kind;		    /* enum rp_arg_kind */
-	uint32_t dtype;		    /* enum rp_dtype */
+	uint32_t dtype;		    /* a scalar: an integer, RP_BOOL or RP_FLOAT32 */
 	uint32_t access;	    /* enum rp_access; 0 for a scalar */
 	uint32_t rank;		    /* 1..RP_MAX_DIMS; 0 for a scalar */
 	int64_t shape[RP_MAX_DIMS]; /* > 0, or RP_DIM_ANY */
-	/* Dynamic dims of one name must agree within one call. NULL: free. */
+	/* Dynamic dims of one name must agree within one call. NULL: free, as a fixed
+	 * dim must be. */
 	const char *dim_names[RP_MAX_DIMS];
 };
 
@@ -98,8 +101,9 @@ typedef int (*rp_orchestrate_fn)(struct rp_run *run, const struct rp_arg *args,
 /*
  * A chip entry: runs inside the chip's worker process.
  *
- * args     tensors point to device memory and are contiguous, unless the worker
- *          was prepared with unified_memory: then they are the caller's views.
+ * args     resident tensors are the task's views, on the device. Host tensors are
+ *          contiguous copies on the device, unless the worker was prepared with
+ *          unified_memory: then they are the task's views.
  * Returns  0, or a negative errno that fails the run; see rp_chip_fail().
  */
 typedef int (*rp_entry_fn)(struct rp_chip *chip, const struct rp_arg *args, size_t nargs);
@@ -138,9 +142,10 @@ struct rp_program_desc {
 	/* NULL: entry 0 runs once, on chip 0, with all arguments. */
 	rp_orchestrate_fn orchestrate;
 	void *user; /* handed to orchestrate */
-	/* Chips that the program needs; 0: any number. */
+	/* The chip_count that a worker must have; 0: any. */
 	uint32_t chip_count;
-	/* Callback processes; 0: one per callback. */
+	/* Callback processes, at most callback_count; 0: one per callback. A worker has
+	 * as many as the program that wants most. */
 	uint32_t callback_workers;
 };
 

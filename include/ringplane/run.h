@@ -28,12 +28,13 @@ struct rp_task {
 };
 
 /*
- * Enqueue a task. It may start before this call returns. Tasks of one chip run
- * in the order they were enqueued. Tasks of different workers are ordered by
- * the memory that they name: one that reads or writes what an earlier one
- * writes starts after that one has ended; one that writes what an earlier one
- * reads starts after that one has taken its inputs (with unified memory: after
- * it has ended). Views of one buffer that share no byte are independent.
+ * Enqueue a task. It may start before this call returns, or only when the
+ * orchestration has returned: nothing but a copy (device.h) can wait there for what it
+ * does. Tasks of one chip run in the order they were enqueued. Tasks of different
+ * processes are ordered by the memory that they name: one that reads or writes what an
+ * earlier one writes starts after that one has ended; one that writes what an earlier one
+ * reads starts after that one has taken its inputs (with unified memory: after it has
+ * ended). Views of one buffer that share no byte are independent.
  *
  * task     read during the call only.
  * Threads  the orchestration's own, until it returns.
@@ -41,26 +42,34 @@ struct rp_task {
  * Returns  0
  *          -EINVAL     entry, chip, flags, an argument's kind or shape, two
  *                      overlapping written tensors, more than
- *                      RP_MAX_TASK_TENSORS or RP_MAX_TASK_SCALARS
- *          -EACCES     an access that the program's parameter does not grant
+ *                      RP_MAX_TASK_TENSORS or RP_MAX_TASK_SCALARS, a resident
+ *                      tensor that lies on another chip
+ *          -EACCES     an access that the program's parameter, or a read-only
+ *                      inherited range, does not grant
  *          -EFAULT     host memory that the chips can't see
  *          -ENOSPC     the arguments don't fit the worker's arg_ring_bytes
- *          -EOWNERDEAD a worker process died
- *          -ESHUTDOWN  the worker is being closed by force
+ *          -ESTALE, -EXDEV, -ERANGE  a resident tensor that was freed, is another
+ *                      worker's, or reaches past its allocation
+ *          -ENOMEM     for the notes on who follows whom
+ *          -EOWNERDEAD a worker process died, or was killed by a close that came to
+ *                      its deadline
+ *          -EPROTO     a process wrote what it never may into shared memory
  * Spec     001, DistributedWorker; 002, Distributed (L3+) programs
  */
 RP_API int rp_run_task(struct rp_run *run, const struct rp_task *task);
 
 /*
  * Enqueue a callback of the program, ordered like a task by the memory it
- * names. Threads, blocking and errors as rp_run_task().
+ * names. Callbacks see host memory only. Threads, blocking and errors as
+ * rp_run_task().
  */
 RP_API int rp_run_callback(struct rp_run *run, uint32_t callback,
 			   const struct rp_arg *args, uint32_t arg_count);
 
 RP_API uint32_t rp_run_chip_count(const struct rp_run *run);
 
-/* Counts the worker's accepted runs from 1; entries see the same number. */
+/* Numbers the worker's runs, from 1 and upwards; entries see the same one. A submit that
+ * is refused may use up a number, which no other run then has. */
 RP_API uint64_t rp_run_id(const struct rp_run *run);
 
 /* This run's own copy of its configuration. */

@@ -2,7 +2,7 @@
 /*
  * A prepared worker: one forked process per chip and per callback worker, the
  * memory that they share with this process, and two frames in which dispatches
- * travel.
+ * travel. Only the process that prepared it may use it; no fork of that one.
  */
 #ifndef RINGPLANE_WORKER_H
 #define RINGPLANE_WORKER_H
@@ -53,7 +53,8 @@ enum rp_reset_engine {
 
 /* What a side sleeps in. */
 enum rp_sleep_engine {
-	RP_SLEEP_AUTO = 0, /* io_uring where it works, else futex */
+	RP_SLEEP_AUTO = 0, /* io_uring where it works, else futex; the environment's
+			    * RINGPLANE_PARK=futex or =uring decides instead */
 	RP_SLEEP_URING = 1,
 	RP_SLEEP_FUTEX = 2,
 };
@@ -72,7 +73,8 @@ struct rp_worker_options {
 	 * refused. rp_worker_options_init() sets 300. */
 	double startup_timeout_s;
 
-	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none. */
+	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none.
+	 * Read during the call only. */
 	const int *chip_cpus;
 
 	/* Waiting, for the caller's threads and for the worker processes. */
@@ -80,7 +82,8 @@ struct rp_worker_options {
 	enum rp_wait_policy worker_wait;
 
 	/* Bounds of the hybrid spin, in us. Defaults 20 and 200; when the processes
-	 * that want to spin outnumber the CPUs, the defaults shrink to 0 and 20. */
+	 * that want to spin outnumber the CPUs, both are 2, and nobody spins when they
+	 * are more than twice as many. What is given is kept. */
 	uint32_t spin_us_min;
 	uint32_t spin_us_max;
 	enum rp_sleep_engine sleep_engine;
@@ -96,17 +99,19 @@ struct rp_worker_options {
 	 * device memory for arguments. */
 	bool unified_memory;
 
-	/* Tasks and bytes of task arguments that one process can have queued; a
-	 * full ring presses back. Defaults 1024 and 256 KiB. */
+	/* Tasks (a power of two, from 4) and bytes of task arguments (4 KiB or more)
+	 * that one process can have queued; a full ring presses back. Defaults 1024
+	 * and 256 KiB. */
 	uint32_t task_ring_slots;
 	size_t arg_ring_bytes;
 
-	/* Handles that may exist unreleased. Default 4096. */
+	/* Handles that may exist unreleased, dispatches in flight that have none or
+	 * have been released included; 2 or more. Default 4096. */
 	uint32_t handle_count;
 
 	/* An io_uring of the caller, made before this call: each finished dispatch
-	 * posts one CQE with this user_data to it. ring_fd -1: none (set by
-	 * rp_worker_options_init()). */
+	 * posts one CQE with this user_data to it. Any other descriptor is refused.
+	 * ring_fd -1: none (set by rp_worker_options_init()). */
 	int ring_fd;
 	uint64_t ring_user_data;
 
@@ -127,7 +132,7 @@ struct rp_worker_options {
 	 * come to use it; what is asked for here is backed before prepare returns. */
 	size_t window_memory_bytes;
 
-	/* Chip backend. NULL: "sim". */
+	/* Chip backend. NULL: the platform that the programs are built for. */
 	const char *backend;
 };
 
@@ -144,20 +149,27 @@ RP_API void rp_run_config_init(struct rp_run_config *config);
 /*
  * Fork the worker processes and wait until all are ready.
  *
- * programs    what the worker can dispatch; at least one. They must agree on
- *             platform, runtime and chip count. The worker keeps references.
+ * programs    what the worker can dispatch; at least one, none twice. They must agree
+ *             on platform and runtime, and need the chip_count that the options give,
+ *             or any. The worker keeps references.
  * options     NULL: all defaults. Read during the call only.
  * worker_out  end it with rp_worker_close(), release it with rp_worker_free().
  *
- * Blocks      yes, up to startup_timeout_s. Threads: any.
+ * Blocks      yes: startup_timeout_s bounds the wait for the processes. Threads: any.
  * Returns     0
- *             -EINVAL      an option or a program; found before any fork
- *             -ETIMEDOUT   a process was not ready in time; the line names it
+ *             -EINVAL      an option or a program; found before any fork, but for a
+ *                          CPU of chip_cpus that can't be had
+ *             -ETIMEDOUT   a process was not ready in time
  *             -EOWNERDEAD  a process died before it was ready, with its status
- *             -ENOMEM, -EMFILE, -ENFILE, -EAGAIN  the system's limits
- *             -EOPNOTSUPP  no such backend, or a sleep engine the kernel refuses
- *             other        what a process's own set-up failed with
- *             After a failure nothing is left: no process, descriptor, memory.
+ *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EAGAIN  the system's limits;
+ *                          -EMFILE also for more than 1024 workers at once
+ *             -EOPNOTSUPP  no such backend, or it has no unified memory
+ *             -ENOSYS, -EPERM  the kernel, or a sandbox, has no memfd_create()
+ *             -EPROTO      a process wrote what it never may into shared memory
+ *             other        what a process's own set-up failed with; with RP_SLEEP_URING
+ *                          what the kernel says to a ring
+ *             The line names the process and what it was at. After a failure nothing
+ *             is left: no process, descriptor, memory.
  * Spec        001, prepare() Parameters Worth Knowing
  */
 RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
@@ -171,22 +183,28 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *
  * program     one that the worker was prepared with; NULL when it has only one.
  * args        one per parameter, copied. Host memory must come from
- *             rp_shared_alloc(); it stays the caller's, must not be
- *             changed or freed until the dispatch has ended, and overlapping
- *             dispatches need distinct written buffers.
+ *             rp_shared_alloc() before prepare, or lie in an inherited range; it
+ *             stays the caller's, must not be changed or freed until the dispatch
+ *             has ended, and overlapping dispatches need distinct written buffers.
  * config      NULL: defaults. Copied.
  * handle_out  release it with rp_handle_release().
  *
  * Threads     any, several at once; served in order of arrival.
- * Blocks      while two dispatches are in flight, or a ring is full.
+ * Blocks      while two dispatches are in flight, another thread is submitting, or a
+ *             ring is full.
  * Returns     0            accepted
- *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity
+ *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity; the
+ *                          config's size; program NULL of several
  *             -EFAULT      host memory that the chips can't see; names it
+ *             -EACCES      a read-only inherited range for a parameter that is written
+ *             -ESTALE, -EXDEV, -ERANGE  a resident tensor that was freed, is another
+ *                          worker's, or reaches past its allocation
  *             -ENOENT      the program was not prepared on this worker
  *             -ENOSPC      handle_count handles are unreleased
+ *             -EDEADLK     called from an orchestration of this worker
  *             -ESHUTDOWN   closed, or being closed
  *             -EOWNERDEAD  a worker process died
- *             other        what the orchestration returned
+ *             other        what the orchestration returned, be it from rp_run_task()
  *             After an error nothing of this dispatch is in flight.
  * Spec        001, Bounded Asynchronous Dispatch
  */
@@ -195,7 +213,8 @@ RP_API int rp_worker_submit(struct rp_worker *worker, struct rp_program *program
 			    const struct rp_run_config *config,
 			    struct rp_handle *handle_out);
 
-/* Submit, wait for the end, and release: returns either's error. */
+/* Submit, wait for the end, and release: returns either's error. Takes one of the
+ * handle_count places meanwhile. */
 RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 			 const struct rp_arg *args, size_t nargs,
 			 const struct rp_run_config *config);
@@ -213,8 +232,10 @@ RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
  * Returns     0
  *             -ETIMEDOUT   the deadline passed and the processes were killed
  *             -EINVAL      timeout_ns is below RP_WAIT_FOREVER
+ *             -EDEADLK     called from an orchestration of this worker
  *             other        the first error among the dispatches that nobody had
- *                          waited for
+ *                          waited for and whose handles are unreleased
+ *             A later closer hears 0.
  * Spec        001, Methods (close)
  */
 RP_API int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns);
@@ -229,14 +250,23 @@ RP_API void rp_worker_free(struct rp_worker *worker);
  * ended, or a worker process died, until rp_worker_reap() has been called.
  * Before the first call finished dispatches raise nothing and cost nothing.
  *
+ * Readable is a hint, after which rp_worker_reap() may find nothing: rp_worker_run()
+ * has no handle to give, another thread may have been first, a process may raise it a
+ * little after its run was collected, and a death brings no handle by itself.
+ *
+ * The library sends no signal and interrupts no wait on it. An epoll_wait() still ends
+ * with EINTR for the application's own reasons, also without a signal: where the thread
+ * has an io_uring with requests in flight, the end of one does it. Wait again then.
+ *
  * Ownership   the worker's; never read, write or close it. Valid until free.
- * Returns     the descriptor, or -ESHUTDOWN
+ * Returns     the descriptor, -ESHUTDOWN, or -EINVAL for NULL
  */
 RP_API int rp_worker_fd(struct rp_worker *worker);
 
 /*
- * Make rp_worker_fd() quiet and take the handles that have ended since. Call it
- * until it returns less than `max`.
+ * Make rp_worker_fd() quiet and take the handles of dispatches that have ended since
+ * its first call, or since prepare where ring_fd is given. Call it until it returns
+ * less than `max`.
  *
  * handles_out  may hold handles that were released meanwhile (-ESTALE).
  * Returns      how many were stored, 0..max. Never blocks. Threads: any.
@@ -244,8 +274,8 @@ RP_API int rp_worker_fd(struct rp_worker *worker);
 RP_API size_t rp_worker_reap(struct rp_worker *worker, struct rp_handle *handles_out,
 			     size_t max);
 
-/* Stage later copies of inherited ranges again; the processes keep their mappings
- * until close. Idempotent. 0, or -EINVAL for NULL. */
+/* Stage later copies of inherited ranges again, those of rp_shared_alloc() excepted;
+ * the processes keep their mappings until close. Idempotent. 0, or -EINVAL for NULL. */
 RP_API int rp_worker_release_inherited(struct rp_worker *worker);
 
 RP_API uint32_t rp_worker_chip_count(const struct rp_worker *worker);
@@ -269,6 +299,7 @@ RP_API size_t rp_worker_memory_report(struct rp_worker *worker,
 struct rp_worker_stats {
 	size_t size;	     /* sizeof(struct rp_worker_stats), set by the caller */
 	uint64_t dispatches; /* accepted */
+	/* Ended with an error; also refused ones, of which tasks had been enqueued. */
 	uint64_t dispatches_failed;
 	uint64_t tasks;		  /* ended on chips and callback workers */
 	uint64_t tasks_cancelled; /* not run because their run had failed */
@@ -278,8 +309,8 @@ struct rp_worker_stats {
 	uint64_t copies_to_device;
 	uint64_t copies_from_device;
 	uint64_t worker_sleeps;	  /* times a worker process slept */
-	uint64_t worker_wakes;	  /* wake-ups sent to worker processes */
-	uint64_t caller_sleeps;	  /* times a waiting thread slept */
+	uint64_t worker_wakes;	  /* wake-ups that the caller sent to workers */
+	uint64_t caller_sleeps;	  /* times a thread that waits for a run slept */
 	uint64_t caller_wakes;	  /* wake-ups that workers sent to the caller */
 	uint64_t ring_full_waits; /* times a full ring pressed back */
 	uint64_t frame_waits;	  /* submits that found both frames taken */
