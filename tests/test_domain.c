@@ -427,8 +427,6 @@ static void null_arguments_are_refused(void **state)
 	assert_int_equal(rp_domain_generation(NULL), 0);
 }
 
-#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, bed_setup, bed_teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -328,8 +328,6 @@ static void the_stress_would_notice_a_missing_edge(void **state)
 	assert_int_not_equal(err, 0);
 }
 
-#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, bed_setup, bed_teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

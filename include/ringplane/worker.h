@@ -233,6 +233,7 @@ RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
  *             -ETIMEDOUT   the deadline passed and the processes were killed
  *             -EINVAL      timeout_ns is below RP_WAIT_FOREVER
  *             -EDEADLK     called from an orchestration of this worker
+ *             -EBUSY       a window of a domain did not come free
  *             other        the first error among the dispatches that nobody had
  *                          waited for and whose handles are unreleased
  *             A later closer hears 0.
