@@ -12,6 +12,7 @@
 
 #include "chip/server.h"
 #include "dispatch/plane.h"
+#include "domain/table.h"
 #include "process/process.h"
 #include "region/inherited.h"
 #include "region/region.h"
@@ -63,6 +64,9 @@ struct rp_worker {
 	bool has_shared;
 	struct rpi_mapper mapper; /* how they get more of it */
 	struct rpi_inherited inherited;
+
+	struct rpi_domains domains;
+	void *zero_chunk; /* RPI_ZERO_CHUNK_BYTES, read-only; NULL: not needed */
 
 	/* Device memory, and the way to it. */
 	struct rpi_store store;

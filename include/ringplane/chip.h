@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringplane/comm.h>
 #include <ringplane/export.h>
 #include <ringplane/program.h>
 

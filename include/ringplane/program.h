@@ -19,6 +19,8 @@ extern "C" {
 
 struct rp_callback_context;
 struct rp_chip;
+struct rp_comm;
+struct rp_domain;
 struct rp_program;
 struct rp_run;
 
@@ -41,6 +43,7 @@ enum rp_access {
 enum rp_arg_kind {
 	RP_ARG_TENSOR = 1,
 	RP_ARG_SCALAR = 2,
+	RP_ARG_DOMAIN = 3, /* of a task and its entry only; see <ringplane/domain.h> */
 };
 
 /* One value of 64 bits or fewer. The member that `dtype` names is the one set. */
@@ -65,6 +68,8 @@ struct rp_arg {
 	union {
 		struct rp_tensor tensor;
 		struct rp_scalar scalar;
+		struct rp_domain *domain; /* in an orchestration */
+		struct rp_comm *comm;	  /* in a chip entry; see <ringplane/comm.h> */
 	} u;
 };
 
