@@ -77,7 +77,7 @@ static int has(const struct engine *engine)
 
 /* Weakly ordered stores lie outside every release: fence them for whoever publishes
  * the bytes next. */
-static void end_stream(void)
+void rpi_copy_stream_end(void)
 {
 	_mm_sfence();
 }
@@ -97,7 +97,7 @@ static int has(const struct engine *engine)
 	return 1;
 }
 
-static void end_stream(void)
+void rpi_copy_stream_end(void)
 {
 }
 
@@ -138,7 +138,7 @@ const char *rpi_copy_engine(void)
 	return engine_in_use()->name;
 }
 
-void rpi_copy_around(void *to, const void *from, size_t bytes)
+void rpi_copy_stream(void *to, const void *from, size_t bytes)
 {
 	size_t head = -(uintptr_t)to & 63;
 	uint8_t *at = to;
@@ -155,8 +155,13 @@ void rpi_copy_around(void *to, const void *from, size_t bytes)
 	bytes -= head;
 	body = bytes & ~(size_t)255;
 	engine_in_use()->copy(at, source, body);
-	end_stream();
 	memcpy(at + body, source + body, bytes - body);
+}
+
+void rpi_copy_around(void *to, const void *from, size_t bytes)
+{
+	rpi_copy_stream(to, from, bytes);
+	rpi_copy_stream_end();
 }
 
 void rpi_copy_stage(void *to, const void *from, size_t bytes, size_t whole)
