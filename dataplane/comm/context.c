@@ -97,6 +97,7 @@ int rp_comm_tensor(const struct rp_comm *comm, uint32_t rank, uint32_t buffer,
 	const struct rpi_window_buffer *found =
 		rpi_comm_find(comm, "comm_tensor", rank, buffer);
 	int64_t shape[1];
+	int err;
 
 	if (!found)
 		return -EINVAL;
@@ -104,8 +105,9 @@ int rp_comm_tensor(const struct rp_comm *comm, uint32_t rank, uint32_t buffer,
 		return rpi_comm_fail(comm, -EINVAL,
 				     "comm_tensor: out NULL, expected a tensor");
 	shape[0] = (int64_t)found->count;
-	return rp_tensor_host(out, rpi_comm_address(comm, rank, found),
-			      (enum rp_dtype)found->dtype, 1, shape);
+	err = rp_tensor_host(out, rpi_comm_address(comm, rank, found),
+			     (enum rp_dtype)found->dtype, 1, shape);
+	return err ? rpi_comm_fail(comm, err, "comm_tensor: %s", rp_last_error()) : 0;
 }
 
 int rp_comm_zero(struct rp_comm *comm, uint32_t buffer)

@@ -6,64 +6,6 @@
 
 #include "chip/server.h"
 
-static const char *const call_names[RPI_CALL_KINDS] = {
-	[0] = "nothing",
-	[RPI_CALL_BARRIER] = "comm_barrier",
-	[RPI_CALL_ALLREDUCE] = "comm_allreduce",
-	[RPI_CALL_BROADCAST] = "comm_broadcast",
-	[RPI_CALL_ALLGATHER] = "comm_allgather",
-	[RPI_CALL_REDUCE_SCATTER] = "comm_reduce_scatter",
-	[RPI_CALL_ALL_TO_ALL] = "comm_all_to_all",
-	[RPI_CALL_ALL_TO_ALL_V] = "comm_all_to_all_v",
-};
-
-/* --- What is called, in 64 bits ------------------------------------------------ */
-
-const char *rpi_call_name(uint64_t call)
-{
-	uint64_t kind = call & 15;
-
-	return call_names[kind < RPI_CALL_KINDS ? kind : 0];
-}
-
-uint64_t rpi_call_pack(const struct rpi_call *call)
-{
-	return (uint64_t)call->kind | (uint64_t)call->dtype << 4 |
-	       (uint64_t)call->op << 8 | (uint64_t)call->algorithm << 10 |
-	       (uint64_t)call->root << 12 | call->count << 18;
-}
-
-static struct rpi_call call_unpack(uint64_t word)
-{
-	return (struct rpi_call){
-		.kind = (enum rpi_call_kind)(word & 15),
-		.dtype = (uint32_t)(word >> 4 & 15),
-		.op = (uint32_t)(word >> 8 & 3),
-		.algorithm = (uint32_t)(word >> 10 & 3),
-		.root = (uint32_t)(word >> 12 & 63),
-		.count = word >> 18,
-	};
-}
-
-static void call_print(char *buf, size_t bytes, uint64_t word)
-{
-	static const char *const ops[] = { "sum", "max", "min", "prod" };
-	struct rpi_call call = call_unpack(word);
-	size_t at = rpi_format(buf, bytes, "%s", rpi_call_name(word));
-
-	if (call.kind == RPI_CALL_BARRIER)
-		return;
-	at += rpi_format(buf + at, bytes - at, " of %" PRIu64 " %s", call.count,
-			 rp_dtype_name((enum rp_dtype)call.dtype));
-	if (call.kind == RPI_CALL_ALLREDUCE || call.kind == RPI_CALL_REDUCE_SCATTER)
-		at += rpi_format(buf + at, bytes - at, " (%s)", ops[call.op]);
-	if (call.kind == RPI_CALL_ALLREDUCE && call.algorithm)
-		rpi_format(buf + at, bytes - at, " by %s",
-			   call.algorithm == RP_ALGORITHM_RING ? "ring" : "mesh");
-	if (call.kind == RPI_CALL_BROADCAST)
-		rpi_format(buf + at, bytes - at, " from rank %" PRIu32, call.root);
-}
-
 /* --- Errors: the lease's collectives end with the first ------------------------ */
 
 static __attribute__((cold, noinline)) int break_off(struct rp_comm *comm, int err)
@@ -103,8 +45,8 @@ static __attribute__((cold, noinline)) int fail_call(struct rp_comm *comm, uint6
 {
 	char expected[128], called[128];
 
-	call_print(expected, sizeof(expected), mine);
-	call_print(called, sizeof(called), theirs);
+	rpi_call_print(expected, sizeof(expected), mine);
+	rpi_call_print(called, sizeof(called), theirs);
 	rpi_comm_fail(comm, -EINVAL,
 		      "%s: rank %" PRIu32 " called %s, expected %s as rank %" PRIu32,
 		      rpi_call_name(mine), from, called, expected, comm->rank);

@@ -38,6 +38,7 @@
 
 #include <stdint.h>
 
+#include "comm/call.h"
 #include "comm/comm.h"
 
 #define RPI_ROUND_SLOTS 4u
@@ -48,44 +49,15 @@
 
 /* The words of a round. */
 enum {
-	RPI_WORD_CALL, /* who meets here, as rpi_call_pack() has it */
+	RPI_WORD_CALL, /* who meets here, see comm/call.h */
 	RPI_WORD_PLACE,
 	RPI_WORD_COUNT,
-};
-
-enum rpi_call_kind {
-	RPI_CALL_BARRIER = 1,
-	RPI_CALL_ALLREDUCE,
-	RPI_CALL_BROADCAST,
-	RPI_CALL_ALLGATHER,
-	RPI_CALL_REDUCE_SCATTER,
-	RPI_CALL_ALL_TO_ALL,
-	RPI_CALL_ALL_TO_ALL_V,
-	RPI_CALL_KINDS,
-};
-
-/* More elements than this no collective takes: it fits what a round says. */
-#define RPI_CALL_COUNT_MAX ((UINT64_C(1) << 45) - 1)
-
-/* A collective. Packed it is a word that all ranks say in every round, and compare. */
-struct rpi_call {
-	enum rpi_call_kind kind;
-	uint32_t dtype;
-	uint32_t op;
-	uint32_t algorithm;
-	uint32_t root;
-	uint64_t count;
 };
 
 struct rpi_round {
 	uint64_t number; /* in the lease, from 1 */
 	uint64_t turn;
 };
-
-uint64_t rpi_call_pack(const struct rpi_call *call);
-
-/* "comm_allreduce", of a packed one. */
-const char *rpi_call_name(uint64_t call);
 
 /* Begin the next round: after this the rank's slot of the staging may be written. 0,
  * -ETIMEDOUT, -ECANCELED, or what an earlier round of this lease has failed with. */
