@@ -99,6 +99,12 @@ static int touch(struct rp_worker *worker)
 	err = rpi_region_populate(&worker->region, 0, worker->region.bytes);
 	if (!err)
 		err = rpi_shared_map_populate(&worker->shared, PREFAULT_SHARED_BYTES);
+	/* What was asked for. Without a word from the user, windows are backed when
+	 * domains come to be: many workers never have one. */
+	if (!err && worker->options.window_memory_bytes &&
+	    worker->server->peer_idx < worker->plane.chip_count)
+		rpi_windows_attach_all(&worker->server->windows,
+				       worker->plane.chip_count);
 	worker->plane.peers[worker->server->peer_idx].populate_ns =
 		rpi_now_ns() - begin_ns;
 	return err;
@@ -137,6 +143,17 @@ static int open_device(struct rp_worker *worker, struct rp_chip *chip)
 	return 0;
 }
 
+static void fill_windows(const struct rp_worker *worker, struct rpi_windows *windows)
+{
+	const struct rpi_pool *pool = &worker->domains.pool;
+
+	windows->slots = pool->slots;
+	windows->slices = pool->slices;
+	windows->slice_bytes = pool->slice_bytes;
+	windows->engine = worker->options.reset_engine;
+	windows->zero_chunk = worker->zero_chunk;
+}
+
 static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 {
 	const struct rp_worker_options *options = &worker->options;
@@ -161,6 +178,7 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	chip->event_fd = plane->event_fd;
 	chip->ring_fd = plane->ring_fd;
 	chip->ring_user_data = plane->ring_user_data;
+	fill_windows(worker, &chip->windows);
 	chip->programs = worker->programs;
 	chip->program_count = worker->program_count;
 	chip->backend = worker->backend;

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "memory/zero.h"
 #include "worker/release.h"
 #include "worker/worker.h"
 
@@ -120,6 +122,7 @@ static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
 	struct unheard unheard;
+	int released;
 	int late;
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
@@ -141,10 +144,11 @@ static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 				"rp_worker_close: dispatches were still running after "
 				"timeout_ns %lld, the worker processes were killed",
 				(long long)timeout_ns);
+	released = rpi_domains_close(&worker->domains);
 	collect_unheard(worker, &unheard);
 	if (unheard.status)
 		rpi_error_set(unheard.text);
-	return unheard.status;
+	return unheard.status ? unheard.status : released;
 }
 
 int rp_worker_close(struct rp_worker *worker, int64_t timeout_ns)
@@ -200,6 +204,9 @@ static void release_plane(struct rp_worker *worker)
 	free(plane->finished);
 	rpi_waker_destroy(&plane->rouser.waker);
 	rpi_worker_unlay(worker);
+	rpi_pool_fini(&worker->domains.pool);
+	if (worker->zero_chunk)
+		munmap(worker->zero_chunk, RPI_ZERO_CHUNK_BYTES);
 	close_fd(plane->event_fd);
 	close_fd(worker->start_fd);
 	close_fd(worker->supervisor.order_fd);

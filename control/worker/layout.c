@@ -10,9 +10,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/error.h"
+#include "memory/zero.h"
 #include "worker/worker.h"
+
+#define DEFAULT_WINDOW_MEMORY ((size_t)64 << 20)
 
 static size_t aligned(size_t bytes)
 {
@@ -110,6 +114,34 @@ static int create_copiers(struct rp_worker *worker)
 	return err;
 }
 
+static int create_domains(struct rp_worker *worker)
+{
+	const struct rp_worker_options *options = &worker->options;
+	struct rpi_domains *domains = &worker->domains;
+	size_t bytes = options->window_memory_bytes;
+	enum rp_page_policy pages = options->pages;
+
+	domains->persistent = options->persistent;
+	domains->reset = options->reset_windows;
+	if (domains->reset == RP_WINDOWS_DEFAULT)
+		domains->reset = RP_WINDOWS_RESET;
+	/* Reads of it all come from the one zero page: it costs no memory. */
+	if (options->persistent && options->reset_engine == RP_RESET_CHUNK) {
+		void *chunk = mmap(NULL, RPI_ZERO_CHUNK_BYTES, PROT_READ,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+		if (chunk == MAP_FAILED)
+			return rpi_fail(-errno, "prepare: the zero chunk: %s",
+					strerror(errno));
+		worker->zero_chunk = chunk;
+	}
+	/* Nobody has asked for the default pool: it takes the pages that it gets. */
+	if (!bytes && pages == RP_PAGES_REQUIRE)
+		pages = RP_PAGES_AUTO;
+	return rpi_pool_init(&domains->pool, options->chip_count,
+			     bytes ? bytes : DEFAULT_WINDOW_MEMORY, pages);
+}
+
 int rpi_worker_lay_out(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -144,6 +176,8 @@ int rpi_worker_lay_out(struct rp_worker *worker)
 		err = create_lanes(worker, at);
 	if (!err)
 		err = create_copiers(worker);
+	if (!err)
+		err = create_domains(worker);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #define DEFAULT_TASK_SLOTS	  1024u
 #define DEFAULT_ARG_BYTES	  ((size_t)256 << 10)
 #define DEFAULT_HANDLES		  4096u
+#define MAX_WINDOW_MEMORY	  ((size_t)1 << 40)
 
 #define MAX_TASK_SLOTS		  (1u << 20)
 #define MAX_ARG_BYTES		  ((size_t)1 << 30)
@@ -63,6 +64,17 @@ static int check_timeout(double seconds)
 		seconds);
 }
 
+static int check_reset(const struct rp_worker_options *options)
+{
+	if (options->persistent || options->reset_windows == RP_WINDOWS_DEFAULT ||
+	    options->reset_windows == RP_WINDOWS_RESET_OFF)
+		return 0;
+	return rpi_fail(-EINVAL,
+			"rp_worker_prepare: reset_windows %d without persistent: there "
+			"are no retained windows to reset",
+			(int)options->reset_windows);
+}
+
 static int check(const struct rp_worker_options *options)
 {
 	int err;
@@ -93,6 +105,16 @@ static int check(const struct rp_worker_options *options)
 				  MIN_ARG_BYTES, MAX_ARG_BYTES);
 	if (!err)
 		err = check_range("handle_count", options->handle_count, 2, MAX_HANDLES);
+	if (!err)
+		err = check_enum("reset_windows", options->reset_windows,
+				 RP_WINDOWS_RESET_OFF);
+	if (!err)
+		err = check_enum("reset_engine", options->reset_engine, RP_RESET_CHUNK);
+	if (!err)
+		err = check_enum("window_memory_bytes", options->window_memory_bytes,
+				 MAX_WINDOW_MEMORY);
+	if (!err)
+		err = check_reset(options);
 	if (err)
 		return err;
 	if (options->task_ring_slots & (options->task_ring_slots - 1))

@@ -193,6 +193,13 @@ static bool is_device(void *context, uint64_t address)
 	return rpi_store_is_device_address(&worker->store, address);
 }
 
+static void retire(void *context, struct rp_run *run)
+{
+	struct rp_worker *worker = context;
+
+	rpi_domains_retire(&worker->domains, run);
+}
+
 static int create_runs(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -281,6 +288,9 @@ static void fill_plane(struct rp_worker *worker)
 	plane->writable = writable;
 	plane->resolve = resolve;
 	plane->is_device = is_device;
+	plane->retire = retire;
+	plane->domains = worker->domains.records;
+	plane->persistent = worker->options.persistent;
 	plane->memory_context = worker;
 	plane->park = &worker->parent_park;
 	plane->ring_fd = worker->options.ring_fd;

@@ -39,16 +39,17 @@ enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
 size_t rp_worker_memory_report(struct rp_worker *worker, struct rp_region_info *info_out,
 			       size_t max)
 {
-	const struct rpi_region *own[2];
+	const struct rpi_region *own[3];
 	size_t count;
 
 	if (!worker)
 		return 0;
 	own[0] = &worker->region;
 	own[1] = &worker->chunks;
+	own[2] = &worker->domains.pool.region;
 	if (!info_out)
 		max = 0;
-	for (count = 0; count < 2; count++)
+	for (count = 0; count < 3; count++)
 		if (count < max)
 			rpi_region_info(own[count], &info_out[count]);
 	return count + rpi_shared_map_info(&worker->shared,
@@ -81,6 +82,9 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 	stats_out->caller_sleeps = load(&plane->gate.sleeps);
 	stats_out->ring_full_waits = load(&plane->ring_full_waits);
 	stats_out->frame_waits = load(&plane->frame_waits);
+	stats_out->domains_allocated = load(&worker->domains.allocated);
+	stats_out->domains_released = load(&worker->domains.released);
+	stats_out->domains_leased = load(&worker->domains.leased);
 	for (peer = 0; peer < plane->peer_count; peer++) {
 		const struct rpi_peer_counts *counts = &plane->peers[peer].counts;
 
@@ -94,6 +98,8 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 		stats_out->worker_sleeps += load(&counts->sleeps);
 		stats_out->caller_wakes += load(&counts->caller_wakes);
 		stats_out->bytes_staged += load(&worker->copiers[peer].bytes_staged);
+		stats_out->window_resets += load(&counts->resets);
+		stats_out->window_bytes_reset += load(&counts->bytes_reset);
 		stats_out->bytes_named += load(&worker->copiers[peer].bytes_named);
 	}
 	return 0;

@@ -12,6 +12,7 @@
 
 #include "chip/server.h"
 #include "dispatch/plane.h"
+#include "domain/table.h"
 #include "process/process.h"
 #include "region/inherited.h"
 #include "region/region.h"
@@ -61,6 +62,9 @@ struct rp_worker {
 	struct rpi_shared_map shared; /* host memory that the processes see */
 	bool has_shared;
 	struct rpi_inherited inherited;
+
+	struct rpi_domains domains;
+	void *zero_chunk; /* RPI_ZERO_CHUNK_BYTES, read-only; NULL: not needed */
 
 	/* Device memory, and the way to it. */
 	struct rpi_store store;

@@ -192,8 +192,10 @@ static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
 		const struct rpi_wire_tensor *wire =
 			(const struct rpi_wire_tensor *)stream;
 
-		if (wire->kind == RP_ARG_SCALAR) {
-			stream += sizeof(struct rpi_wire_scalar);
+		if (wire->kind != RP_ARG_TENSOR) {
+			stream += wire->kind == RP_ARG_SCALAR
+					  ? sizeof(struct rpi_wire_scalar)
+					  : sizeof(struct rpi_wire_domain);
 			continue;
 		}
 		if (wire->resident)
@@ -206,6 +208,25 @@ static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
 		if (wire->strided)
 			stream += sizeof(struct rpi_wire_strides);
 	}
+}
+
+/* The chip's side of a domain; a new lease begins it anew. */
+static struct rp_comm *use_domain(struct rp_chip *chip,
+				  const struct rpi_wire_domain *wire)
+{
+	struct rp_comm *comm = &chip->comms[wire->slot];
+
+	if (comm->lease == wire->lease)
+		return comm;
+	comm->chip = chip;
+	comm->slot = &chip->windows.slots[wire->slot];
+	comm->rank = comm->slot->ranks[chip->peer_idx];
+	comm->generation = wire->generation;
+	comm->lease = wire->lease;
+	comm->timeout_ns = wire->timeout_ns;
+	comm->round = 0;
+	rpi_windows_attach(&chip->windows, comm->slot);
+	return comm;
 }
 
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
@@ -233,6 +254,13 @@ int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
 			arg->u.scalar.reserved = 0;
 			arg->u.scalar.value.bits = scalar->bits;
 			stream += sizeof(*scalar);
+			continue;
+		}
+		if (wire->kind == RP_ARG_DOMAIN) {
+			arg->access = 0;
+			arg->u.comm =
+				use_domain(chip, (const struct rpi_wire_domain *)stream);
+			stream += sizeof(struct rpi_wire_domain);
 			continue;
 		}
 		stream += sizeof(*wire);

@@ -13,6 +13,7 @@
 #include <ringplane/chip.h>
 
 #include "chip/backend.h"
+#include "comm/comm.h"
 #include "completion/park.h"
 #include "completion/spin.h"
 #include "dispatch/lane.h"
@@ -20,6 +21,7 @@
 #include "dispatch/rouse.h"
 #include "dispatch/wire.h"
 #include "staging/command.h"
+#include "window/reset.h"
 
 /* Where an argument of the running task lies on both sides. */
 struct rpi_placed {
@@ -57,6 +59,9 @@ struct rp_chip {
 	struct rpi_device *device;
 	rpi_device_addr argument_base;
 	size_t argument_bytes;
+
+	struct rpi_windows windows;
+	struct rp_comm comms[RP_MAX_DOMAINS]; /* by slot; lease 0: not in use */
 
 	/* The running task. */
 	const struct rpi_task_body *task;

@@ -170,6 +170,10 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		rpi_count(&chip->self->counts.cancelled, 1);
 		return;
 	}
+	if (rpi_unlikely(task->op == RPI_OP_RESET)) {
+		rpi_window_reset(chip, task);
+		return;
+	}
 	chip->reads_host = false;
 	status = task->arg_count ? rpi_server_bring_in(chip, stream) : 0;
 	/* E3. Only peers ask for it, and only of what was read from host memory. */

@@ -16,6 +16,7 @@ static int check_counts(const char *call, const struct rp_arg *args, uint32_t ar
 			uint32_t *tensors_out)
 {
 	uint32_t tensors = 0;
+	uint32_t domains = 0;
 	uint32_t i;
 
 	if (arg_count && !args)
@@ -25,20 +26,24 @@ static int check_counts(const char *call, const struct rp_arg *args, uint32_t ar
 		return rpi_fail(-EINVAL, "%s: %u arguments, expected at most %u", call,
 				arg_count, RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS);
 	for (i = 0; i < arg_count; i++) {
-		if (args[i].kind != RP_ARG_TENSOR && args[i].kind != RP_ARG_SCALAR)
+		if (args[i].kind < RP_ARG_TENSOR || args[i].kind > RP_ARG_DOMAIN)
 			return rpi_fail(
 				-EINVAL,
-				"%s: argument %u is of kind %u, expected a tensor or "
-				"a scalar",
+				"%s: argument %u is of kind %u, expected a tensor, a "
+				"scalar or a domain",
 				call, i, args[i].kind);
 		tensors += args[i].kind == RP_ARG_TENSOR;
+		domains += args[i].kind == RP_ARG_DOMAIN;
 	}
+	if (domains > RP_MAX_TASK_DOMAINS)
+		return rpi_fail(-EINVAL, "%s: %u domains, expected at most %u", call,
+				domains, RP_MAX_TASK_DOMAINS);
 	if (tensors > RP_MAX_TASK_TENSORS)
 		return rpi_fail(-EINVAL, "%s: %u tensors, expected at most %u", call,
 				tensors, RP_MAX_TASK_TENSORS);
-	if (arg_count - tensors > RP_MAX_TASK_SCALARS)
+	if (arg_count - tensors - domains > RP_MAX_TASK_SCALARS)
 		return rpi_fail(-EINVAL, "%s: %u scalars, expected at most %u", call,
-				arg_count - tensors, RP_MAX_TASK_SCALARS);
+				arg_count - tensors - domains, RP_MAX_TASK_SCALARS);
 	*tensors_out = tensors;
 	return 0;
 }
@@ -204,6 +209,13 @@ static int check_args(struct rp_run *run, const char *call, const struct rp_arg 
 			bytes += sizeof(struct rpi_wire_scalar);
 			continue;
 		}
+		if (args[i].kind == RP_ARG_DOMAIN) {
+			err = rpi_domain_check_task(run, call, i, args[i].u.domain, peer);
+			if (err)
+				return err;
+			bytes += sizeof(struct rpi_wire_domain);
+			continue;
+		}
 		err = rpi_view_from_tensor(call, tensor, &run->views[view]);
 		if (rpi_unlikely(err))
 			return fail_view(call, i, tensor, &run->views[view]);
@@ -236,6 +248,8 @@ static int find_deps(struct rp_run *run, const struct rp_arg *args, uint32_t arg
 	if (run->plane->peer_count == 1)
 		return 0; /* one process works its tasks off in order */
 	for (i = 0; i < arg_count; i++) {
+		if (args[i].kind == RP_ARG_DOMAIN)
+			rpi_domain_follow(args[i].u.domain, peer, &run->follow);
 		if (args[i].kind != RP_ARG_TENSOR)
 			continue;
 		/* Device memory belongs to one chip, which works in order. */
@@ -251,58 +265,6 @@ static int find_deps(struct rp_run *run, const struct rp_arg *args, uint32_t arg
 	return 0;
 }
 
-static uint8_t *write_scalar(uint8_t *at, const struct rp_scalar *scalar)
-{
-	struct rpi_wire_scalar *wire = (struct rpi_wire_scalar *)at;
-
-	*wire = (struct rpi_wire_scalar){ .kind = RP_ARG_SCALAR,
-					  .dtype = (uint8_t)scalar->dtype,
-					  .bits = scalar->value.bits };
-	return at + sizeof(*wire);
-}
-
-static uint8_t *write_tensor(uint8_t *at, const struct rp_arg *arg,
-			     const struct rpi_view *view, uint64_t device)
-{
-	struct rpi_wire_tensor *wire = (struct rpi_wire_tensor *)at;
-	const struct rp_tensor *tensor = &arg->u.tensor;
-
-	wire->kind = RP_ARG_TENSOR;
-	wire->dtype = (uint8_t)tensor->dtype;
-	wire->rank = (uint8_t)tensor->rank;
-	wire->access = (uint8_t)arg->access;
-	wire->strided = rpi_tensor_row_major(tensor) ? 0 : 1;
-	wire->resident = tensor->resident ? 1 : 0;
-	wire->address = wire->resident ? device : (uint64_t)(uintptr_t)tensor->data;
-	wire->bytes = (uint64_t)rpi_view_bytes(view);
-	memcpy(wire->shape, tensor->shape, sizeof(wire->shape));
-	at += sizeof(*wire);
-	if (wire->strided) {
-		struct rpi_wire_strides *strides = (struct rpi_wire_strides *)at;
-
-		memcpy(strides->strides, tensor->strides, sizeof(strides->strides));
-		strides->reserved = 0;
-		at += sizeof(*strides);
-	}
-	return at;
-}
-
-static void write_args(struct rp_run *run, uint8_t *at, const struct rp_arg *args,
-		       uint32_t arg_count)
-{
-	uint32_t view = 0;
-	uint32_t i;
-
-	for (i = 0; i < arg_count; i++) {
-		if (args[i].kind == RP_ARG_SCALAR) {
-			at = write_scalar(at, &args[i].u.scalar);
-			continue;
-		}
-		at = write_tensor(at, &args[i], &run->views[view], run->device[view]);
-		view++;
-	}
-}
-
 /* The run's notes on accesses hold a task that will not be: the run can't go on, also
  * if its orchestration would. */
 static __attribute__((cold, noinline)) int break_run(struct rp_run *run, int err)
@@ -311,26 +273,35 @@ static __attribute__((cold, noinline)) int break_run(struct rp_run *run, int err
 	return err;
 }
 
+/* The domains' next users follow this task. */
+static void note_domains(const struct rp_arg *args, uint32_t arg_count, uint32_t peer,
+			 uint64_t seq)
+{
+	uint32_t i;
+
+	for (i = 0; i < arg_count; i++)
+		if (args[i].kind == RP_ARG_DOMAIN)
+			rpi_domain_note(args[i].u.domain, peer, seq);
+}
+
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
 		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count)
 {
-	struct rpi_plane *plane = run->plane;
-	struct rpi_lane *lane = &plane->lanes[peer];
-	struct rpi_dep deps[2 * RP_MAX_PEERS];
+	const struct rpi_lane *lane = &run->plane->lanes[peer];
+	const uint64_t seq = lane->next_seq;
+	struct rpi_args given = { .args = args, .count = arg_count };
 	struct rpi_task_body body;
-	uint32_t spilled = 0;
-	size_t bytes = 0;
 	int err;
 
-	err = check_args(run, call, args, arg_count, op, peer, &bytes);
+	err = check_args(run, call, args, arg_count, op, peer, &given.bytes);
 	/* Before its accesses are noted: a task that is refused leaves no trace. */
-	if (!err && bytes > lane->at.arg_bytes)
+	if (!err && given.bytes > lane->at.arg_bytes)
 		err = rpi_fail(-ENOSPC,
 			       "%s: the arguments take %zu bytes, arg_ring_bytes is %zu",
-			       call, bytes, lane->at.arg_bytes);
+			       call, given.bytes, lane->at.arg_bytes);
 	if (err)
 		return err;
-	err = find_deps(run, args, arg_count, peer, lane->next_seq);
+	err = find_deps(run, args, arg_count, peer, seq);
 	if (err)
 		return break_run(run, err);
 	body = (struct rpi_task_body){
@@ -341,37 +312,11 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		.arg_count = (uint16_t)arg_count,
 		.run_seq = run->seq,
 	};
-	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
-		body.dep_count = (uint16_t)rpi_follow_count(&run->follow);
-		rpi_follow_list(&run->follow, deps);
-		if (body.dep_count > RPI_INLINE_DEPS)
-			spilled = body.dep_count - RPI_INLINE_DEPS;
-		memcpy(body.deps, deps, (body.dep_count - spilled) * sizeof(deps[0]));
-		bytes += spilled * sizeof(deps[0]);
-	}
-	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
-		err = rpi_plane_await_room(plane, call, peer, bytes);
-		if (err)
-			return break_run(run, err);
-	}
-	if (bytes) {
-		uint8_t *at = rpi_lane_args(lane, bytes, &body.args_at);
-
-		body.arg_lines =
-			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
-		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
-		write_args(run, at + spilled * sizeof(deps[0]), args, arg_count);
-	}
-	/* Before the send: a task that is out there counts, come what may. */
-	atomic_store_explicit(&run->peers,
-			      atomic_load_explicit(&run->peers, memory_order_relaxed) |
-				      UINT64_C(1) << peer,
-			      memory_order_relaxed);
-	if (rpi_unlikely(!rpi_lane_send(lane, &body)))
-		return break_run(run,
-				 rpi_fail(-EPROTO,
-					  "%s: the task ring of worker process %u is "
-					  "full with tasks that were never sent",
-					  call, peer));
+	err = rpi_run_send(run, call, peer, &body, &given, true);
+	if (err)
+		return break_run(run, err);
+	run->task_count++;
+	if (rpi_unlikely(run->domains))
+		note_domains(args, arg_count, peer, seq);
 	return 0;
 }

@@ -70,6 +70,20 @@ static int check_peers(const struct rp_run *run)
 	return 0;
 }
 
+/* Before the handle says so: who has heard of the failure finds it at its next submit.
+ * Of two runs that fail at once one is the first. */
+static void end_persistence(struct rpi_plane *plane, int status, const char *text)
+{
+	uint32_t none = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(&plane->terminal_taken, &none, 1,
+						     memory_order_relaxed,
+						     memory_order_relaxed))
+		return;
+	rpi_format(plane->terminal_text, sizeof(plane->terminal_text), "%s", text);
+	atomic_store_explicit(&plane->terminal, status, memory_order_release);
+}
+
 /* The one collector: outcome to the handle, frame back, waiters told. */
 static void collect(struct rp_run *run, int status, const char *text)
 {
@@ -79,8 +93,11 @@ static void collect(struct rp_run *run, int status, const char *text)
 		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 	uint64_t targets;
 
-	if (rpi_unlikely(status))
+	if (rpi_unlikely(status)) {
 		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
+		if (plane->persistent && run->task_count)
+			end_persistence(plane, status, text);
+	}
 	if (rpi_unlikely(announce) && plane->handles.slots[run->handle_idx].handed_out) {
 		uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
 

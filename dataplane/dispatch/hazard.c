@@ -49,6 +49,11 @@ static void follow_seq(uint64_t *set, uint64_t *seqs, uint32_t peer, uint64_t se
 	*set |= bit;
 }
 
+void rpi_follow_done(struct rpi_follow *follow, uint32_t peer, uint64_t seq)
+{
+	follow_seq(&follow->peers_done, follow->done_seq, peer, seq);
+}
+
 static int grow(struct rpi_hazards *hazards)
 {
 	uint32_t capacity = hazards->capacity ? hazards->capacity * 2 : 64;

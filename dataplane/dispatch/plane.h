@@ -16,6 +16,7 @@
 #include "completion/park.h"
 #include "completion/spin.h"
 #include "dispatch/admission.h"
+#include "dispatch/domain.h"
 #include "dispatch/handles.h"
 #include "dispatch/hazard.h"
 #include "dispatch/lane.h"
@@ -59,6 +60,9 @@ struct rp_run {
 	bool plain_config;  /* the frame holds the default configuration */
 	uint64_t seq;
 	_Atomic uint64_t peers; /* bit set: has tasks there */
+	uint64_t fenced;	/* bit set: its tasks there follow the run before */
+	uint64_t domains;	/* bit set: leased that slot's domain */
+	uint64_t task_count;	/* that the orchestration enqueued */
 	uint32_t grant_count;
 	struct rpi_grant *grants; /* [largest tensor count of any program] */
 	struct rpi_hazards hazards;
@@ -121,6 +125,19 @@ struct rpi_plane {
 
 	uint64_t next_run_seq; /* under admission */
 
+	/* Comm domains. control/ makes and releases them: `retire` is told of a run that
+	 * is over. */
+	struct rp_domain *domains; /* [RP_MAX_DOMAINS] */
+	void (*retire)(void *context, struct rp_run *run);
+
+	/* A persistent worker: runs follow one another, and the first failure is the
+	 * last word. */
+	bool persistent;
+	uint64_t fence_seq[RP_MAX_PEERS]; /* newest task of a run; under admission */
+	_Atomic uint32_t terminal_taken;  /* by whoever writes the two below */
+	_Atomic int terminal;		  /* its status, release; text valid then */
+	char terminal_text[RPI_ERROR_BYTES];
+
 	/* Where finished runs are announced, beside their waiters. */
 	_Atomic uint64_t notice_targets; /* RPI_NOTICE_FD | RPI_NOTICE_RING */
 	int event_fd;			 /* rp_worker_fd(); -1 before it is made */
@@ -163,6 +180,18 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs);
  * the lane of `peer`. The lane has been checked by nobody: it may have to wait. */
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
 		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count);
+
+/* Checked arguments of a task, and the bytes of their records. */
+struct rpi_args {
+	const struct rp_arg *args;
+	uint32_t count;
+	size_t bytes;
+};
+
+/* send.c: write a task into the lane of `peer`, with what run->follow says it follows.
+ * `of_run`: the run's end waits for it. */
+int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
+		 struct rpi_task_body *body, const struct rpi_args *args, bool of_run);
 
 /* Fail the run for everybody: the first one's text stays. Peers that wait for
  * something of this run are woken. */

@@ -16,6 +16,17 @@
 static _Thread_local __attribute__((tls_model("initial-exec")))
 const struct rpi_plane *orchestrating;
 
+/* The first failure of a persistent worker stands for good: what its tasks left in the
+ * windows is nobody's to use. */
+static int check_terminal(const struct rpi_plane *plane)
+{
+	int terminal = atomic_load_explicit(&plane->terminal, memory_order_acquire);
+
+	if (rpi_likely(!terminal))
+		return 0;
+	return rpi_fail(terminal, "%s", plane->terminal_text);
+}
+
 static int check_open(struct rpi_plane *plane)
 {
 	/* Seq_cst: a close stores `closing`, then looks at admission; this thread takes
@@ -26,7 +37,7 @@ static int check_open(struct rpi_plane *plane)
 	if (rpi_unlikely(atomic_load_explicit(&plane->fall, memory_order_acquire) !=
 			 RPI_FALL_NONE))
 		return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
-	return 0;
+	return check_terminal(plane);
 }
 
 static __attribute__((cold, noinline)) int fail_program(const struct rpi_plane *plane,
@@ -117,6 +128,11 @@ static void begin(struct rp_run *run, struct rp_program *program, uint32_t progr
 {
 	struct rpi_plane *plane = run->plane;
 
+	/* Its last run is over: control/ takes the domains back. */
+	if (rpi_unlikely(run->domains))
+		plane->retire(plane->memory_context, run);
+	run->fenced = 0;
+	run->task_count = 0;
 	run->seq = plane->next_run_seq++;
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_BUILDING),
 			      memory_order_relaxed);
@@ -201,6 +217,7 @@ static void accept_run(struct rp_run *run)
 		atomic_store_explicit(&run->frame->target_seq[peer],
 				      plane->lanes[peer].next_seq - 1,
 				      memory_order_relaxed);
+		plane->fence_seq[peer] = plane->lanes[peer].next_seq - 1;
 	}
 	/* Release: whoever sees this run's number here sees its targets. */
 	atomic_store_explicit(&run->frame->notice, run->seq << RPI_NOTICE_RUN_SHIFT,
@@ -209,6 +226,8 @@ static void accept_run(struct rp_run *run)
 			      memory_order_release);
 	if (rpi_unlikely(targets))
 		arm_always(run, targets);
+	if (rpi_unlikely(run->domains))
+		rpi_domains_reset_ahead(run);
 }
 
 /* A fall may have been judged before this run counted as running. */

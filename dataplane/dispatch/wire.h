@@ -42,6 +42,8 @@
 enum rpi_op {
 	RPI_OP_RUN = 1,	     /* run a chip entry */
 	RPI_OP_CALLBACK = 2, /* run a callback */
+	RPI_OP_RESET = 3,    /* zero a window: `entry` is its domain's slot, arg_count
+			      * says what of it (window/reset.h); no arguments */
 };
 
 /* Up to this many dependencies travel in the task itself. */
@@ -103,7 +105,18 @@ struct rpi_wire_strides {
 	uint64_t reserved;
 };
 
+struct rpi_wire_domain {
+	uint8_t kind; /* RP_ARG_DOMAIN */
+	uint8_t reserved;
+	uint16_t slot; /* whose domain it is */
+	uint32_t reserved2;
+	uint64_t generation;
+	uint64_t lease;
+	int64_t timeout_ns;
+};
+
 static_assert(sizeof(struct rpi_wire_scalar) == 16, "stream unit");
+static_assert(sizeof(struct rpi_wire_domain) == 32, "stream unit");
 static_assert(sizeof(struct rpi_wire_tensor) == 64, "stream unit");
 static_assert(sizeof(struct rpi_wire_strides) == 48, "stream unit");
 static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
@@ -125,6 +138,8 @@ struct rpi_peer_counts {
 	_Atomic uint64_t bytes_in;
 	_Atomic uint64_t bytes_out;
 	_Atomic uint64_t bytes_zeroed;
+	_Atomic uint64_t resets; /* of windows */
+	_Atomic uint64_t bytes_reset;
 	_Atomic uint64_t copies_in;
 	_Atomic uint64_t copies_out;
 	_Atomic uint64_t sleeps;

@@ -29,7 +29,8 @@
 struct rpi_window_buffer {
 	char name[RP_MAX_DOMAIN_NAME];
 	uint32_t dtype;
-	uint32_t reset; /* 1: a reset covers it */
+	uint16_t reset;	 /* 1: a reset covers it */
+	uint16_t wanted; /* enum rp_buffer_reset, as specified */
 	uint64_t offset;
 	uint64_t count;
 	uint64_t bytes;
@@ -73,7 +74,6 @@ struct rpi_domain_slot {
 	uint32_t reserved;
 	uint64_t window_bytes;
 	uint64_t staging_bytes;
-	int64_t timeout_ns;		/* RP_WAIT_FOREVER: none */
 	uint8_t chips[RP_MAX_PEERS];	/* rank to chip */
 	uint8_t ranks[RP_MAX_PEERS];	/* chip to rank, or RPI_NO_RANK */
 	uint8_t *windows[RP_MAX_PEERS]; /* [size], one address in all processes */

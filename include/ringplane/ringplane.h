@@ -4,7 +4,9 @@
 #define RINGPLANE_RINGPLANE_H
 
 #include <ringplane/chip.h>
+#include <ringplane/comm.h>
 #include <ringplane/device.h>
+#include <ringplane/domain.h>
 #include <ringplane/error.h>
 #include <ringplane/handle.h>
 #include <ringplane/host.h>

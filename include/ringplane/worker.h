@@ -33,6 +33,24 @@ enum rp_wait_policy {
 	RP_WAIT_BLOCK = 2,  /* look once, then sleep */
 };
 
+/* What becomes of retained windows between two runs of a persistent worker. */
+enum rp_window_reset {
+	RP_WINDOWS_DEFAULT = 0, /* reset when persistent */
+	RP_WINDOWS_RESET = 1,	/* read zero when a run's tasks start */
+	/* The same, but zeroed as soon as a run is done with them, beside what the host
+	 * does until the next one. A chip is busy until all members are done. */
+	RP_WINDOWS_RESET_EAGER = 2,
+	RP_WINDOWS_RESET_OFF = 3, /* keep what the run before left in them */
+};
+
+/* How windows are zeroed. */
+enum rp_reset_engine {
+	RP_RESET_AUTO = 0,   /* the fastest for the size */
+	RP_RESET_MEMSET = 1, /* through the cache */
+	RP_RESET_STREAM = 2, /* non-temporal stores */
+	RP_RESET_CHUNK = 3,  /* copies of a read-only 1 MiB chunk of zeroes */
+};
+
 /* What a side sleeps in. */
 enum rp_sleep_engine {
 	RP_SLEEP_AUTO = 0, /* io_uring where it works, else futex */
@@ -97,6 +115,17 @@ struct rp_worker_options {
 	 * arguments too. Read during the call only. */
 	const struct rp_host_range *inherited;
 	size_t inherited_count;
+
+	/* Retain comm domains for the worker's life instead of one run's. Runs then are
+	 * worked off one after the other, and the first that fails after it has enqueued
+	 * tasks is the last: every later submit returns its error. Default false. */
+	bool persistent;
+	enum rp_window_reset reset_windows; /* RESET and EAGER need `persistent` */
+	enum rp_reset_engine reset_engine;
+
+	/* Memory of each chip for windows of domains. Default 64 MiB, backed as windows
+	 * come to use it; what is asked for here is backed before prepare returns. */
+	size_t window_memory_bytes;
 
 	/* Chip backend. NULL: "sim". */
 	const char *backend;
@@ -256,6 +285,11 @@ struct rp_worker_stats {
 	uint64_t frame_waits;	  /* submits that found both frames taken */
 	uint64_t bytes_staged;	  /* of explicit copies, through staging chunks */
 	uint64_t bytes_named;	  /* of explicit copies, in place */
+	uint64_t domains_allocated;
+	uint64_t domains_released;
+	uint64_t domains_leased;     /* uses of a retained one */
+	uint64_t window_resets;	     /* one per chip and reset */
+	uint64_t window_bytes_reset; /* zeroed by them */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

@@ -57,6 +57,10 @@ notice fails -DCLEAR_FOR_GOOD
 notice fails -DSLEEP_ON_FINISHING
 notice fails -DALWAYS -DNO_LEADER -DNO_FENCE
 notice fails -DALWAYS -DNO_LEADER -DARM_EARLY
+reset holds
+reset holds -DCHIPS=3 -DRUNS=2
+reset fails -DNO_FOLLOW
+reset fails -DNO_SETTLE
 gate holds
 gate holds -DSTAYS
 gate holds -DFALL
