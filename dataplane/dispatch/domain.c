@@ -107,7 +107,7 @@ int rpi_domain_reset(struct rp_run *run, const char *call, struct rp_domain *dom
 		seqs[chip] = run->plane->lanes[chip].next_seq;
 		err = rpi_run_send(run, call, chip, &body, &no_args, of_run);
 		if (err)
-			return err;
+			return of_run ? rpi_run_break(run, err) : err;
 	}
 	for (rank = 0; rank < slot->size; rank++) {
 		uint32_t chip = slot->chips[rank];

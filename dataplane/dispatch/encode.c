@@ -265,9 +265,7 @@ static int find_deps(struct rp_run *run, const struct rp_arg *args, uint32_t arg
 	return 0;
 }
 
-/* The run's notes on accesses hold a task that will not be: the run can't go on, also
- * if its orchestration would. */
-static __attribute__((cold, noinline)) int break_run(struct rp_run *run, int err)
+int rpi_run_break(struct rp_run *run, int err)
 {
 	rpi_run_cancel(run, err, rp_last_error());
 	return err;
@@ -303,7 +301,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		return err;
 	err = find_deps(run, args, arg_count, peer, seq);
 	if (err)
-		return break_run(run, err);
+		return rpi_run_break(run, err);
 	body = (struct rpi_task_body){
 		.op = (uint8_t)op,
 		.frame_idx = (uint8_t)run->frame_idx,
@@ -314,7 +312,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	};
 	err = rpi_run_send(run, call, peer, &body, &given, true);
 	if (err)
-		return break_run(run, err);
+		return rpi_run_break(run, err);
 	run->task_count++;
 	if (rpi_unlikely(run->domains))
 		note_domains(args, arg_count, peer, seq);

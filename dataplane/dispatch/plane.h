@@ -193,6 +193,10 @@ struct rpi_args {
 int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 		 struct rpi_task_body *body, const struct rpi_args *args, bool of_run);
 
+/* What was noted of the run holds a task that will not be: it can't go on, also if its
+ * orchestration would. Returns `err`. */
+__attribute__((cold)) int rpi_run_break(struct rp_run *run, int err);
+
 /* Fail the run for everybody: the first one's text stays. Peers that wait for
  * something of this run are woken. */
 void rpi_run_cancel(struct rp_run *run, int status, const char *text);
