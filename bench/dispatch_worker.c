@@ -8,8 +8,8 @@
 /* A close that takes longer than this is a failure, not a slow one. */
 #define CLOSE_NS INT64_C(10000000000)
 
-/* One CPU for each chip: the peer's, then those that nobody has yet, then again. */
-static void choose_cpus(const struct bench_options *options, int *cpus, uint32_t count)
+void bench_worker_cpus(const struct bench_options *options, bool spread, int *cpus,
+		       uint32_t count)
 {
 	int parent = options->cpu[BENCH_PARENT], peer = options->cpu[BENCH_PEER];
 	uint32_t known = 1;
@@ -18,6 +18,8 @@ static void choose_cpus(const struct bench_options *options, int *cpus, uint32_t
 	for (int cpu = 0; known < count && cpu < BENCH_CPUS_MAX; cpu++)
 		if (bench_cpu_allowed(cpu) && cpu != parent && cpu != peer)
 			cpus[known++] = cpu;
+	if (spread && known < count)
+		cpus[known++] = parent;
 	for (uint32_t chip = known; chip < count; chip++)
 		cpus[chip] = cpus[chip % known];
 }
@@ -31,8 +33,8 @@ int bench_worker_start(const struct bench_options *options, struct rp_program *p
 	int cpus[RP_MAX_PEERS + 1];
 	int err, pinned;
 
-	if (place == BENCH_PLACE_PEER) {
-		choose_cpus(options, cpus, chips);
+	if (place != BENCH_PLACE_ANY) {
+		bench_worker_cpus(options, place == BENCH_PLACE_SPREAD, cpus, chips);
 		cpus[chips] = options->cpu[BENCH_PARENT];
 		worker_options->chip_cpus = cpus;
 		err = bench_cpu_allow(cpus, chips + 1);

@@ -4,6 +4,7 @@
 #ifndef BENCH_DISPATCH_WORKER_H
 #define BENCH_DISPATCH_WORKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <ringplane/program.h>
@@ -15,9 +16,17 @@ enum bench_place {
 	/* The first chip on the peer's CPU, further ones on others than the caller's
 	 * as far as there are any. */
 	BENCH_PLACE_PEER,
+	/* The same, but the caller's rather than one CPU for two: for chips that work
+	 * while the caller waits. */
+	BENCH_PLACE_SPREAD,
 	/* Wherever rpbench itself may run, not pinned. */
 	BENCH_PLACE_ANY,
 };
+
+/* One CPU for each chip: the peer's, then those that nobody has yet, with `spread` the
+ * parent's, then again. */
+void bench_worker_cpus(const struct bench_options *options, bool spread, int *cpus,
+		       uint32_t count);
 
 /*
  * rp_worker_prepare() for one program. The caller's thread may use the CPUs of all
