@@ -60,7 +60,8 @@ static int lease(struct rp_run *run, struct rpi_domains *domains,
 	domain->generation++;
 	domain->settled = 0;
 	run->domains |= UINT64_C(1) << domain->slot_idx;
-	if (reset)
+	domain->reset_due = reset && domain->slot->size == 1 ? what + 1 : 0;
+	if (reset && !domain->reset_due)
 		err = rpi_domain_reset(run, "rp_run_domain", domain, what, true);
 	domain->clean = false;
 	return err;

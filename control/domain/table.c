@@ -143,6 +143,7 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 		return err;
 	}
 	domain->allocated = true;
+	domains->live |= UINT64_C(1) << domain->slot_idx;
 	domain->retained = domains->persistent;
 	domain->eager = domains->reset == RP_WINDOWS_RESET_EAGER;
 	domain->program_idx = program_idx;
@@ -156,13 +157,13 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 struct rp_domain *rpi_domains_find(struct rpi_domains *domains, uint32_t program_idx,
 				   const char *name)
 {
-	uint32_t idx;
+	uint64_t left = domains->live;
 
-	for (idx = 0; idx < RP_MAX_DOMAINS; idx++) {
-		struct rp_domain *domain = &domains->records[idx];
+	while (left) {
+		struct rp_domain *domain = &domains->records[__builtin_ctzll(left)];
 
-		if (domain->allocated && domain->retained &&
-		    domain->program_idx == program_idx &&
+		left &= left - 1;
+		if (domain->retained && domain->program_idx == program_idx &&
 		    !strcmp(domain->slot->name, name))
 			return domain;
 	}
@@ -177,6 +178,7 @@ static void release(struct rpi_domains *domains, struct rp_domain *domain)
 		rpi_pool_free(&domains->pool, domain->slot->chips[rank],
 			      domain->blocks[rank]);
 	domain->allocated = false;
+	domains->live &= ~(UINT64_C(1) << domain->slot_idx);
 	domain->lease_run = 0;
 	count(&domains->released);
 }

@@ -16,6 +16,7 @@
 struct rpi_domains {
 	struct rpi_pool pool;
 	struct rp_domain records[RP_MAX_DOMAINS];
+	uint64_t live; /* bit set: that record is allocated */
 	enum rp_window_reset reset;
 	bool persistent;
 	uint64_t next_lease;

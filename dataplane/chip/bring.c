@@ -216,6 +216,8 @@ static struct rp_comm *use_domain(struct rp_chip *chip,
 {
 	struct rp_comm *comm = &chip->comms[wire->slot];
 
+	if (wire->reset)
+		rpi_window_reset(chip, &chip->windows.slots[wire->slot], wire->reset - 1);
 	if (comm->lease == wire->lease)
 		return comm;
 	comm->chip = chip;

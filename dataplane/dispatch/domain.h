@@ -30,6 +30,9 @@ struct rp_domain {
 	bool retained;	    /* outlives its run */
 	bool eager;	    /* is reset as soon as a run is done with it */
 	bool clean;	    /* such a reset has been sent, nobody has used it since */
+	/* RPI_RESET_* + 1: what its next task zeroes before it begins, 0 nothing. Only a
+	 * domain of one member can do without a task that the peers follow. */
+	uint32_t reset_due;
 	int64_t timeout_ns; /* of this lease */
 	uint64_t lease_run; /* the run that may name it; 0 none */
 	uint64_t generation;

@@ -21,15 +21,18 @@ static uint8_t *write_scalar(uint8_t *at, const struct rp_scalar *scalar)
 	return at + sizeof(*wire);
 }
 
-static uint8_t *write_domain(uint8_t *at, const struct rp_domain *domain)
+/* What its next task is to zero goes with this one. */
+static uint8_t *write_domain(uint8_t *at, struct rp_domain *domain)
 {
 	struct rpi_wire_domain *wire = (struct rpi_wire_domain *)at;
 
 	*wire = (struct rpi_wire_domain){ .kind = RP_ARG_DOMAIN,
 					  .slot = (uint16_t)domain->slot_idx,
+					  .reset = domain->reset_due,
 					  .generation = domain->generation,
 					  .lease = domain->lease,
 					  .timeout_ns = domain->timeout_ns };
+	domain->reset_due = 0;
 	return at + sizeof(*wire);
 }
 
@@ -80,6 +83,20 @@ static void write_args(const struct rp_run *run, uint8_t *at,
 	}
 }
 
+/* A few bytes of arguments of a task that follows nobody travel in its own line. */
+static void write_inline(const struct rp_run *run, struct rpi_task_body *body,
+			 const struct rpi_args *args)
+{
+	union {
+		struct rpi_wire_domain domain;
+		struct rpi_wire_scalar scalars[2];
+		uint8_t bytes[RPI_INLINE_ARG_BYTES];
+	} stream;
+
+	write_args(run, stream.bytes, args);
+	memcpy(body->deps, stream.bytes, args->bytes);
+}
+
 /* Requests of a persistent worker are worked off one after the other: a chip begins
  * one when all others have ended the one before. */
 static void follow_run_before(struct rp_run *run, uint32_t peer)
@@ -123,6 +140,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
 		spilled = place_deps(run, body, deps);
 		bytes += spilled * sizeof(deps[0]);
+	} else if (bytes <= RPI_INLINE_ARG_BYTES) {
+		bytes = 0;
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
 		err = rpi_plane_await_room(plane, call, peer, bytes);
@@ -136,6 +155,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args);
+	} else if (args->bytes) {
+		write_inline(run, body, args);
 	}
 	/* Before the send: a task that is out there counts, come what may. */
 	if (rpi_likely(of_run)) {

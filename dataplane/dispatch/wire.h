@@ -66,10 +66,15 @@ struct rpi_task_body {
 	uint16_t entry;	    /* index into its entries or callbacks */
 	uint32_t args_at;   /* byte offset into the lane's argument ring */
 	uint16_t arg_count;
-	uint16_t arg_lines; /* cache lines that the stream takes */
+	/* Cache lines that the stream takes. 0 with arguments: nothing is followed, and
+	 * they lie in the place of `deps`, so that one line carries all. */
+	uint16_t arg_lines;
 	uint64_t run_seq;
 	struct rpi_dep deps[RPI_INLINE_DEPS];
 };
+
+/* Bytes of arguments that travel in the task itself. */
+#define RPI_INLINE_ARG_BYTES (RPI_INLINE_DEPS * sizeof(struct rpi_dep))
 
 struct rpi_task {
 	uint64_t seq;
@@ -108,8 +113,8 @@ struct rpi_wire_strides {
 struct rpi_wire_domain {
 	uint8_t kind; /* RP_ARG_DOMAIN */
 	uint8_t reserved;
-	uint16_t slot; /* whose domain it is */
-	uint32_t reserved2;
+	uint16_t slot;	/* whose domain it is */
+	uint32_t reset; /* RPI_RESET_* + 1: zero the chip's window first; 0: no */
 	uint64_t generation;
 	uint64_t lease;
 	int64_t timeout_ns;
@@ -117,6 +122,8 @@ struct rpi_wire_domain {
 
 static_assert(sizeof(struct rpi_wire_scalar) == 16, "stream unit");
 static_assert(sizeof(struct rpi_wire_domain) == 32, "stream unit");
+static_assert(sizeof(struct rpi_wire_domain) <= RPI_INLINE_ARG_BYTES,
+	      "a task that names one domain is one line");
 static_assert(sizeof(struct rpi_wire_tensor) == 64, "stream unit");
 static_assert(sizeof(struct rpi_wire_strides) == 48, "stream unit");
 static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
