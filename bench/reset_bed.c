@@ -83,7 +83,7 @@ static int entry_write(struct rp_chip *chip, const struct rp_arg *args, size_t n
 /* Whether a window has what the policy says, in one place, another one each time. */
 static int entry_look(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
-	static uint64_t turn;
+	static size_t at, signal_at;
 	const struct reset_variant *variant = chip_bed->variant;
 	const struct rp_comm *comm = args[0].u.comm;
 	const uint8_t *window = rp_comm_window(comm, rp_comm_rank(comm));
@@ -92,12 +92,12 @@ static int entry_look(struct rp_chip *chip, const struct rp_arg *args, size_t na
 	uint64_t got, want = keeps ? RESET_DIRT : 0;
 
 	(void)nargs;
-	got = reset_look(window + kept, variant->bytes - kept, variant->sparse, turn++);
+	got = reset_look(window + kept, variant->bytes - kept, variant->sparse, &at);
 	if (got != want)
 		return rp_chip_fail(chip, -EILSEQ,
 				    "a window has %#" PRIx64 ", expected %#" PRIx64, got,
 				    want);
-	if (kept && reset_look(window, kept, variant->sparse, turn))
+	if (kept && reset_look(window, kept, variant->sparse, &signal_at))
 		return rp_chip_fail(chip, -EILSEQ, "a buffer was not reset");
 	return 0;
 }

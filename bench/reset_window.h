@@ -24,14 +24,17 @@ static inline void reset_write(uint8_t *window, size_t bytes, bool sparse)
 		memcpy(window + at, &dirt, sizeof(dirt));
 }
 
-/* One of the words that reset_write() writes, another one each time. */
+/* One of the words that reset_write() writes; *at moves on to another. No division: a
+ * dispatch that looks is compared with one that does nothing. */
 static inline uint64_t reset_look(const uint8_t *window, size_t bytes, bool sparse,
-				  uint64_t turn)
+				  size_t *at)
 {
-	size_t step = RESET_PAGE_BYTES + (sparse ? 0 : sizeof(uint64_t));
 	uint64_t word;
 
-	memcpy(&word, window + turn * step % bytes, sizeof(word));
+	memcpy(&word, window + *at, sizeof(word));
+	*at += RESET_PAGE_BYTES + (sparse ? 0 : sizeof(word));
+	while (*at >= bytes)
+		*at -= bytes;
 	return word;
 }
 

@@ -106,6 +106,7 @@ static int zero_once(struct crew_member *member, uint64_t op, enum bench_spin sp
 	uint32_t target = what->own ? member->idx
 				    : (member->idx + 1) % what->process_count;
 	uint8_t *window = window_of(crew, member->idx);
+	size_t at = op * RESET_PAGE_BYTES % what->bytes;
 	int err;
 
 	if (what->own || what->process_count > 1)
@@ -116,7 +117,7 @@ static int zero_once(struct crew_member *member, uint64_t op, enum bench_spin sp
 	times->begin[op] = bench_ticks();
 	rpi_zero(window, what->bytes, what->engine, crew->chunk);
 	times->end[op] = bench_ticks();
-	if (reset_look(window, what->bytes, what->sparse, op))
+	if (reset_look(window, what->bytes, what->sparse, &at))
 		return -EILSEQ;
 	/* Nobody writes it again before its owner has ended. */
 	return meet(member, spin);

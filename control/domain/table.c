@@ -9,14 +9,6 @@
 #include "base/testing.h"
 #include "dispatch/plane.h"
 
-static void count(_Atomic uint64_t *counter)
-{
-	/* Relaxed, no read-modify-write: written under admission only. */
-	atomic_store_explicit(counter,
-			      atomic_load_explicit(counter, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
-
 static struct rp_domain *free_record(struct rpi_domains *domains)
 {
 	uint32_t idx;
@@ -149,7 +141,7 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 	domain->program_idx = program_idx;
 	fill_slot(domains, plan, domain);
 	domain->order = domain->slot->id;
-	count(&domains->allocated);
+	rpi_domains_count(&domains->allocated);
 	*domain_out = domain;
 	return 0;
 }
@@ -180,7 +172,7 @@ static void release(struct rpi_domains *domains, struct rp_domain *domain)
 	domain->allocated = false;
 	domains->live &= ~(UINT64_C(1) << domain->slot_idx);
 	domain->lease_run = 0;
-	count(&domains->released);
+	rpi_domains_count(&domains->released);
 }
 
 void rpi_domains_retire(struct rpi_domains *domains, struct rp_run *run)

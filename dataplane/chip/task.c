@@ -85,9 +85,9 @@ static const uint8_t *await_deps(struct rp_chip *chip, const struct rpi_task_bod
 	uint32_t i;
 
 	if (!task->arg_lines)
-		stream = (const uint8_t *)task->deps;
+		stream = task->in.args.bytes;
 	for (i = 0; i < task->dep_count; i++) {
-		const struct rpi_dep *dep = &task->deps[i];
+		const struct rpi_dep *dep = &task->in.deps[i];
 
 		if (i >= RPI_INLINE_DEPS) {
 			dep = (const struct rpi_dep *)stream;

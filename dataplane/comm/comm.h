@@ -16,6 +16,7 @@
 struct rp_comm {
 	struct rp_chip *chip;
 	const struct rpi_domain_slot *slot;
+	uint64_t attached_id; /* of the allocation that rank and page tables are for */
 	uint32_t rank;
 	int broken; /* what a collective of broken_lease failed with */
 	uint64_t broken_lease;

@@ -43,6 +43,10 @@ struct rp_domain {
 	uint64_t reset_seq[RP_MAX_PEERS]; /* per chip: newest reset of its window, 0 none
 					   */
 	struct rpi_block *blocks[RP_MAX_PEERS]; /* per rank; control's */
+	/* As it was specified when it was allocated: a lease that says the same again
+	 * need not be checked again. control's too. */
+	struct rp_domain_spec given;
+	int64_t given_timeout_ns;
 };
 
 /* Whether it is this run's; -EINVAL with an error line. */

@@ -83,20 +83,6 @@ static void write_args(const struct rp_run *run, uint8_t *at,
 	}
 }
 
-/* A few bytes of arguments of a task that follows nobody travel in its own line. */
-static void write_inline(const struct rp_run *run, struct rpi_task_body *body,
-			 const struct rpi_args *args)
-{
-	union {
-		struct rpi_wire_domain domain;
-		struct rpi_wire_scalar scalars[2];
-		uint8_t bytes[RPI_INLINE_ARG_BYTES];
-	} stream;
-
-	write_args(run, stream.bytes, args);
-	memcpy(body->deps, stream.bytes, args->bytes);
-}
-
 /* Requests of a persistent worker are worked off one after the other: a chip begins
  * one when all others have ended the one before. */
 static void follow_run_before(struct rp_run *run, uint32_t peer)
@@ -121,7 +107,7 @@ static uint32_t place_deps(const struct rp_run *run, struct rpi_task_body *body,
 	rpi_follow_list(&run->follow, deps);
 	if (body->dep_count > RPI_INLINE_DEPS)
 		spilled = body->dep_count - RPI_INLINE_DEPS;
-	memcpy(body->deps, deps, (body->dep_count - spilled) * sizeof(deps[0]));
+	memcpy(body->in.deps, deps, (body->dep_count - spilled) * sizeof(deps[0]));
 	return spilled;
 }
 
@@ -140,8 +126,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
 		spilled = place_deps(run, body, deps);
 		bytes += spilled * sizeof(deps[0]);
-	} else if (bytes <= RPI_INLINE_ARG_BYTES) {
-		bytes = 0;
+	} else if (bytes <= sizeof(body->in.args)) {
+		bytes = 0; /* one line carries all */
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
 		err = rpi_plane_await_room(plane, call, peer, bytes);
@@ -156,7 +142,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args);
 	} else if (args->bytes) {
-		write_inline(run, body, args);
+		write_args(run, body->in.args.bytes, args);
 	}
 	/* Before the send: a task that is out there counts, come what may. */
 	if (rpi_likely(of_run)) {
