@@ -68,7 +68,23 @@ static bool names_hold(const char *names, const char *name)
 	return false;
 }
 
-/* Whether something that is kept asks for this case. */
+/* Whether one of the patterns parted by '|' matches. */
+static bool patterns_match(const char *patterns, const char *name)
+{
+	char pattern[BENCH_NAME_BYTES];
+
+	while (*patterns) {
+		size_t part = strcspn(patterns, "|");
+
+		rpi_format(pattern, sizeof(pattern), "%.*s", (int)part, patterns);
+		if (!fnmatch(pattern, name, 0))
+			return true;
+		patterns += part + (patterns[part] == '|');
+	}
+	return false;
+}
+
+/* Whether something that is kept asks for this case, or for this derived line. */
 static bool is_needed(const struct bench_plan *plan, const bool *keep_case,
 		      const bool *keep_derived, const char *name)
 {
@@ -77,14 +93,14 @@ static bool is_needed(const struct bench_plan *plan, const bool *keep_case,
 			return true;
 	for (size_t i = 0; i < plan->derived_count; i++)
 		if (keep_derived[i] && (names_hold(plan->derived[i].limits, name) ||
-					!fnmatch(plan->derived[i].needs, name, 0)))
+					patterns_match(plan->derived[i].needs, name)))
 			return true;
 	return false;
 }
 
 /* Marks what is needed until a pass finds nothing more. */
 static void close_over_needs(const struct bench_plan *plan, bool *keep_case,
-			     const bool *keep_derived)
+			     bool *keep_derived)
 {
 	bool again = true;
 
@@ -95,6 +111,13 @@ static void close_over_needs(const struct bench_plan *plan, bool *keep_case,
 						       plan->cases[i].name))
 				continue;
 			keep_case[i] = true;
+			again = true;
+		}
+		for (size_t i = 0; i < plan->derived_count; i++) {
+			if (keep_derived[i] || !is_needed(plan, keep_case, keep_derived,
+							  plan->derived[i].name))
+				continue;
+			keep_derived[i] = true;
 			again = true;
 		}
 	}

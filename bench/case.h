@@ -64,7 +64,7 @@ struct bench_case {
 struct bench_derived {
 	char name[BENCH_NAME_BYTES];
 	const char *unit, *limits;
-	const char *needs; /* pattern on the names of the cases it is made from */
+	const char *needs; /* patterns parted by '|' on the cases it is made from */
 };
 
 struct bench_plan {

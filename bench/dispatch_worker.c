@@ -8,10 +8,8 @@
 /* A close that takes longer than this is a failure, not a slow one. */
 #define CLOSE_NS INT64_C(10000000000)
 
-/* One CPU for each chip: the peer's, then those that nobody has yet, with `spread` the
- * parent's, then again. */
-static void choose_cpus(const struct bench_options *options, bool spread, int *cpus,
-			uint32_t count)
+void bench_worker_cpus(const struct bench_options *options, bool spread, int *cpus,
+		       uint32_t count)
 {
 	int parent = options->cpu[BENCH_PARENT], peer = options->cpu[BENCH_PEER];
 	uint32_t known = 1;
@@ -36,7 +34,7 @@ int bench_worker_start(const struct bench_options *options, struct rp_program *p
 	int err, pinned;
 
 	if (place != BENCH_PLACE_ANY) {
-		choose_cpus(options, place == BENCH_PLACE_SPREAD, cpus, chips);
+		bench_worker_cpus(options, place == BENCH_PLACE_SPREAD, cpus, chips);
 		cpus[chips] = options->cpu[BENCH_PARENT];
 		worker_options->chip_cpus = cpus;
 		err = bench_cpu_allow(cpus, chips + 1);

@@ -4,6 +4,7 @@
 #ifndef BENCH_DISPATCH_WORKER_H
 #define BENCH_DISPATCH_WORKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <ringplane/program.h>
@@ -21,6 +22,11 @@ enum bench_place {
 	/* Wherever rpbench itself may run, not pinned. */
 	BENCH_PLACE_ANY,
 };
+
+/* One CPU for each chip: the peer's, then those that nobody has yet, with `spread` the
+ * parent's, then again. */
+void bench_worker_cpus(const struct bench_options *options, bool spread, int *cpus,
+		       uint32_t count);
 
 /*
  * rp_worker_prepare() for one program. The caller's thread may use the CPUs of all

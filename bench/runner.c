@@ -196,7 +196,9 @@ static void shrink_to_fit(struct runner *r)
 		return;
 	r->pace.run_ms *= scale;
 	for (size_t i = 0; i < r->lane_count; i++)
-		r->lanes[i].ops = (uint64_t)fmax((double)r->lanes[i].ops * scale, SLICES);
+		if (r->lanes[i].ops > SLICES)
+			r->lanes[i].ops =
+				(uint64_t)fmax((double)r->lanes[i].ops * scale, SLICES);
 }
 
 static void lane_slice(struct runner *r, struct lane *lane, unsigned int slice)

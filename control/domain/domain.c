@@ -60,42 +60,75 @@ static int lease(struct rp_run *run, struct rpi_domains *domains,
 	domain->generation++;
 	domain->settled = 0;
 	run->domains |= UINT64_C(1) << domain->slot_idx;
-	if (reset)
+	domain->reset_due = reset && domain->slot->size == 1 ? what + 1 : 0;
+	if (reset && !domain->reset_due)
 		err = rpi_domain_reset(run, "rp_run_domain", domain, what, true);
 	domain->clean = false;
 	return err;
 }
 
-static int obtain(struct rp_run *run, const struct rpi_domain_plan *plan,
+static int lease_retained(struct rp_run *run, struct rp_domain *domain,
+			  int64_t timeout_ns)
+{
+	struct rpi_domains *domains = &worker_of(run)->domains;
+
+	rpi_domains_count(&domains->leased);
+	return lease(run, domains, domain, timeout_ns, RPI_RESET_RANGES,
+		     domain->slot->range_count && !domain->clean);
+}
+
+/* A retained domain whose specification is said again; NULL: look closer. */
+static struct rp_domain *recall(const struct rp_run *run,
+				const struct rp_domain_spec *spec)
+{
+	struct rpi_domains *domains = &worker_of(run)->domains;
+	uint64_t left = domains->persistent ? domains->live : 0;
+
+	while (left) {
+		struct rp_domain *domain = &domains->records[__builtin_ctzll(left)];
+
+		left &= left - 1;
+		if (domain->retained && domain->program_idx == run->program_idx &&
+		    rpi_domain_recalls(domain, spec))
+			return domain;
+	}
+	return NULL;
+}
+
+static int obtain(struct rp_run *run, const struct rp_domain_spec *spec,
 		  struct rp_domain **domain_out)
 {
 	struct rpi_domains *domains = &worker_of(run)->domains;
 	struct rp_domain *domain = NULL;
+	struct rpi_domain_plan plan;
 	bool dirty;
 	int err;
 
-	if (domains->persistent)
-		domain = rpi_domains_find(domains, run->program_idx, plan->name);
-	if (domain) {
-		err = rpi_domain_same(domain->slot, plan);
-		if (err)
-			return err;
-		*domain_out = domain;
-		atomic_fetch_add_explicit(&domains->leased, 1, memory_order_relaxed);
-		return lease(run, domains, domain, plan->timeout_ns, RPI_RESET_RANGES,
-			     domain->slot->range_count && !domain->clean);
-	}
-	err = rpi_domains_allocate(domains, plan, run->program_idx, &domain, &dirty);
+	err = rpi_domain_plan(spec, run->plane->chip_count, &plan);
+	if (!err)
+		err = check_unused(run, spec->name);
 	if (err)
 		return err;
+	retire_ended(run->plane, domains);
+	if (domains->persistent)
+		domain = rpi_domains_find(domains, run->program_idx, plan.name);
+	if (domain) {
+		err = rpi_domain_same(domain->slot, &plan);
+		*domain_out = domain;
+		return err ? err : lease_retained(run, domain, plan.timeout_ns);
+	}
+	err = rpi_domains_allocate(domains, &plan, run->program_idx, &domain, &dirty);
+	if (err)
+		return err;
+	domain->given = *spec;
+	domain->given_timeout_ns = plan.timeout_ns;
 	*domain_out = domain;
-	return lease(run, domains, domain, plan->timeout_ns, RPI_RESET_WHOLE, dirty);
+	return lease(run, domains, domain, plan.timeout_ns, RPI_RESET_WHOLE, dirty);
 }
 
 int rp_run_domain(struct rp_run *run, const struct rp_domain_spec *spec,
 		  struct rp_domain **domain_out)
 {
-	struct rpi_domain_plan plan;
 	struct rp_domain *domain;
 	int err;
 
@@ -104,13 +137,14 @@ int rp_run_domain(struct rp_run *run, const struct rp_domain_spec *spec,
 				!run	? "run"
 				: !spec ? "spec"
 					: "domain_out");
-	err = rpi_domain_plan(spec, run->plane->chip_count, &plan);
-	if (!err)
+	domain = recall(run, spec);
+	if (domain) {
 		err = check_unused(run, spec->name);
-	if (err)
-		return err;
-	retire_ended(run->plane, &worker_of(run)->domains);
-	err = obtain(run, &plan, &domain);
+		if (!err)
+			err = lease_retained(run, domain, domain->given_timeout_ns);
+	} else {
+		err = obtain(run, spec, &domain);
+	}
 	if (err)
 		return err;
 	*domain_out = domain;

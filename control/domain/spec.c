@@ -183,6 +183,29 @@ int rpi_domain_plan(const struct rp_domain_spec *spec, uint32_t chip_count,
 	return err;
 }
 
+/* What the specification points to may have changed since. */
+bool rpi_domain_recalls(const struct rp_domain *domain, const struct rp_domain_spec *spec)
+{
+	const struct rpi_domain_slot *slot = domain->slot;
+	uint32_t i;
+
+	if (memcmp(&domain->given, spec, sizeof(*spec)) || strcmp(slot->name, spec->name))
+		return false;
+	for (i = 0; spec->chips && i < spec->chip_count; i++)
+		if (spec->chips[i] != slot->chips[i])
+			return false;
+	for (i = 0; i < spec->buffer_count; i++) {
+		const struct rpi_window_buffer *kept = &slot->buffers[i];
+		const struct rp_domain_buffer *buffer = &spec->buffers[i];
+
+		if (kept->dtype != buffer->dtype || kept->wanted != buffer->reset ||
+		    kept->count != buffer->count || !buffer->name ||
+		    strcmp(kept->name, buffer->name))
+			return false;
+	}
+	return true;
+}
+
 static int differs(const struct rpi_domain_slot *slot, const char *what, uint64_t was,
 		   uint64_t is)
 {

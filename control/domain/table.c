@@ -9,14 +9,6 @@
 #include "base/testing.h"
 #include "dispatch/plane.h"
 
-static void count(_Atomic uint64_t *counter)
-{
-	/* Relaxed, no read-modify-write: written under admission only. */
-	atomic_store_explicit(counter,
-			      atomic_load_explicit(counter, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-}
-
 static struct rp_domain *free_record(struct rpi_domains *domains)
 {
 	uint32_t idx;
@@ -143,12 +135,13 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 		return err;
 	}
 	domain->allocated = true;
+	domains->live |= UINT64_C(1) << domain->slot_idx;
 	domain->retained = domains->persistent;
 	domain->eager = domains->reset == RP_WINDOWS_RESET_EAGER;
 	domain->program_idx = program_idx;
 	fill_slot(domains, plan, domain);
 	domain->order = domain->slot->id;
-	count(&domains->allocated);
+	rpi_domains_count(&domains->allocated);
 	*domain_out = domain;
 	return 0;
 }
@@ -156,13 +149,13 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 struct rp_domain *rpi_domains_find(struct rpi_domains *domains, uint32_t program_idx,
 				   const char *name)
 {
-	uint32_t idx;
+	uint64_t left = domains->live;
 
-	for (idx = 0; idx < RP_MAX_DOMAINS; idx++) {
-		struct rp_domain *domain = &domains->records[idx];
+	while (left) {
+		struct rp_domain *domain = &domains->records[__builtin_ctzll(left)];
 
-		if (domain->allocated && domain->retained &&
-		    domain->program_idx == program_idx &&
+		left &= left - 1;
+		if (domain->retained && domain->program_idx == program_idx &&
 		    !strcmp(domain->slot->name, name))
 			return domain;
 	}
@@ -177,8 +170,9 @@ static void release(struct rpi_domains *domains, struct rp_domain *domain)
 		rpi_pool_free(&domains->pool, domain->slot->chips[rank],
 			      domain->blocks[rank]);
 	domain->allocated = false;
+	domains->live &= ~(UINT64_C(1) << domain->slot_idx);
 	domain->lease_run = 0;
-	count(&domains->released);
+	rpi_domains_count(&domains->released);
 }
 
 void rpi_domains_retire(struct rpi_domains *domains, struct rp_run *run)

@@ -16,6 +16,7 @@
 struct rpi_domains {
 	struct rpi_pool pool;
 	struct rp_domain records[RP_MAX_DOMAINS];
+	uint64_t live; /* bit set: that record is allocated */
 	enum rp_window_reset reset;
 	bool persistent;
 	uint64_t next_lease;
@@ -25,6 +26,14 @@ struct rpi_domains {
 	_Atomic uint64_t released;
 	_Atomic uint64_t leased;
 };
+
+static inline void rpi_domains_count(_Atomic uint64_t *counter)
+{
+	/* Relaxed, no read-modify-write: written under admission only. */
+	atomic_store_explicit(counter,
+			      atomic_load_explicit(counter, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
 
 /* What a specification comes to; see spec.c. */
 struct rpi_domain_plan {
@@ -43,6 +52,10 @@ struct rpi_domain_plan {
 /* spec.c: check a specification for a worker of `chip_count` chips. 0 or -EINVAL. */
 int rpi_domain_plan(const struct rp_domain_spec *spec, uint32_t chip_count,
 		    struct rpi_domain_plan *plan_out);
+
+/* Whether the specification is, to the byte, the one that this domain came from. */
+bool rpi_domain_recalls(const struct rp_domain *domain,
+			const struct rp_domain_spec *spec);
 
 /* 0 when the retained domain is what the plan says, else -EINVAL: names what differs. */
 int rpi_domain_same(const struct rpi_domain_slot *slot,

@@ -245,16 +245,21 @@ static struct rp_comm *use_domain(struct rp_chip *chip,
 {
 	struct rp_comm *comm = &chip->comms[wire->slot];
 
+	if (wire->reset)
+		rpi_window_reset(chip, &chip->windows.slots[wire->slot], wire->reset - 1);
 	if (comm->lease == wire->lease)
 		return comm;
-	comm->chip = chip;
-	comm->slot = &chip->windows.slots[wire->slot];
-	comm->rank = comm->slot->ranks[chip->peer_idx];
 	comm->generation = wire->generation;
 	comm->lease = wire->lease;
 	comm->timeout_ns = wire->timeout_ns;
 	comm->round = 0;
-	rpi_windows_attach(&chip->windows, comm->slot);
+	if (rpi_unlikely(comm->attached_id != chip->windows.slots[wire->slot].id)) {
+		comm->chip = chip;
+		comm->slot = &chip->windows.slots[wire->slot];
+		comm->rank = comm->slot->ranks[chip->peer_idx];
+		comm->attached_id = comm->slot->id;
+		rpi_windows_attach(&chip->windows, comm->slot);
+	}
 	return comm;
 }
 

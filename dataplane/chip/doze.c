@@ -5,14 +5,16 @@
 /* See wait.c: the barrier was refused, a wake-up may have been missed. */
 #define UNSURE_SLEEP_NS 1000000u
 
-void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
+void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,
+			   uint64_t until_ns)
 {
-	uint64_t until_ns = RPI_PARK_FOREVER;
-
 	/* E4, the sleeper's end. */
 	atomic_store_explicit(&chip->self->dozing, 1, memory_order_seq_cst);
-	if (!rpi_barrier_sleeper(chip->rouser.asym))
-		until_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+	if (!rpi_barrier_sleeper(chip->rouser.asym)) {
+		uint64_t soon_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+
+		until_ns = until_ns < soon_ns ? until_ns : soon_ns;
+	}
 	if (!ready(chip, what)) {
 		rpi_count(&chip->self->counts.sleeps, 1);
 		rpi_park_sleep(chip->park, until_ns);
@@ -23,4 +25,9 @@ void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
 	/* Woken, the 1 is gone. Otherwise it goes now. A wake-up that is still on
 	 * its way ends the next sleep early, which looks again. */
 	atomic_exchange_explicit(&chip->self->dozing, 0, memory_order_acq_rel);
+}
+
+void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what)
+{
+	rpi_server_doze_until(chip, ready, what, RPI_PARK_FOREVER);
 }

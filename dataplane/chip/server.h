@@ -91,9 +91,11 @@ int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
 int rpi_server_bring_out(struct rp_chip *chip);
 
 /* doze.c: sleep until something may have changed; `ready` is asked once more
- * after the doze was announced. */
+ * after the doze was announced. Not past until_ns (CLOCK_MONOTONIC), where there is one. */
 typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
 void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what);
+void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,
+			   uint64_t until_ns);
 
 /* command.c: whether a command may be carried out now, and do it. */
 bool rpi_server_command_due(const struct rp_chip *chip);

@@ -84,8 +84,10 @@ static const uint8_t *await_deps(struct rp_chip *chip, const struct rpi_task_bod
 	const uint8_t *stream = chip->rx.at.args + task->args_at;
 	uint32_t i;
 
+	if (!task->arg_lines)
+		stream = task->in.args.bytes;
 	for (i = 0; i < task->dep_count; i++) {
-		const struct rpi_dep *dep = &task->deps[i];
+		const struct rpi_dep *dep = &task->in.deps[i];
 
 		if (i >= RPI_INLINE_DEPS) {
 			dep = (const struct rpi_dep *)stream;
@@ -171,7 +173,8 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		return;
 	}
 	if (rpi_unlikely(task->op == RPI_OP_RESET)) {
-		rpi_window_reset(chip, task);
+		rpi_window_reset(chip, &chip->windows.slots[task->entry],
+				 task->arg_count);
 		return;
 	}
 	chip->reads_host = false;

@@ -30,6 +30,9 @@ struct rp_domain {
 	bool retained;	    /* outlives its run */
 	bool eager;	    /* is reset as soon as a run is done with it */
 	bool clean;	    /* such a reset has been sent, nobody has used it since */
+	/* RPI_RESET_* + 1: what its next task zeroes before it begins, 0 nothing. Only a
+	 * domain of one member can do without a task that the peers follow. */
+	uint32_t reset_due;
 	int64_t timeout_ns; /* of this lease */
 	uint64_t lease_run; /* the run that may name it; 0 none */
 	uint64_t generation;
@@ -40,6 +43,10 @@ struct rp_domain {
 	uint64_t reset_seq[RP_MAX_PEERS]; /* per chip: newest reset of its window, 0 none
 					   */
 	struct rpi_block *blocks[RP_MAX_PEERS]; /* per rank; control's */
+	/* As it was specified when it was allocated: a lease that says the same again
+	 * need not be checked again. control's too. */
+	struct rp_domain_spec given;
+	int64_t given_timeout_ns;
 };
 
 /* Whether it is this run's; -EINVAL with an error line. */

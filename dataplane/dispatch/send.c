@@ -21,15 +21,18 @@ static uint8_t *write_scalar(uint8_t *at, const struct rp_scalar *scalar)
 	return at + sizeof(*wire);
 }
 
-static uint8_t *write_domain(uint8_t *at, const struct rp_domain *domain)
+/* What its next task is to zero goes with this one. */
+static uint8_t *write_domain(uint8_t *at, struct rp_domain *domain)
 {
 	struct rpi_wire_domain *wire = (struct rpi_wire_domain *)at;
 
 	*wire = (struct rpi_wire_domain){ .kind = RP_ARG_DOMAIN,
 					  .slot = (uint16_t)domain->slot_idx,
+					  .reset = domain->reset_due,
 					  .generation = domain->generation,
 					  .lease = domain->lease,
 					  .timeout_ns = domain->timeout_ns };
+	domain->reset_due = 0;
 	return at + sizeof(*wire);
 }
 
@@ -104,7 +107,7 @@ static uint32_t place_deps(const struct rp_run *run, struct rpi_task_body *body,
 	rpi_follow_list(&run->follow, deps);
 	if (body->dep_count > RPI_INLINE_DEPS)
 		spilled = body->dep_count - RPI_INLINE_DEPS;
-	memcpy(body->deps, deps, (body->dep_count - spilled) * sizeof(deps[0]));
+	memcpy(body->in.deps, deps, (body->dep_count - spilled) * sizeof(deps[0]));
 	return spilled;
 }
 
@@ -123,6 +126,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
 		spilled = place_deps(run, body, deps);
 		bytes += spilled * sizeof(deps[0]);
+	} else if (bytes <= sizeof(body->in.args)) {
+		bytes = 0; /* one line carries all */
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
 		err = rpi_plane_await_room(plane, call, peer, bytes);
@@ -136,6 +141,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args);
+	} else if (args->bytes) {
+		write_args(run, body->in.args.bytes, args);
 	}
 	/* Before the send: a task that is out there counts, come what may. */
 	if (rpi_likely(of_run)) {

@@ -56,29 +56,6 @@ struct rpi_dep {
 	uint32_t loaded; /* 1: follow its loaded_seq, 0: its done_seq */
 };
 
-/* One task, exactly one cache line: the payload of a slot and, with its
- * sequence, the element of a burst ring. */
-struct rpi_task_body {
-	uint8_t op;	    /* enum rpi_op */
-	uint8_t frame_idx;  /* 0..RPI_FRAME_COUNT-1 */
-	uint16_t dep_count; /* past RPI_INLINE_DEPS they lead the argument stream */
-	uint16_t program;   /* index into the worker's programs */
-	uint16_t entry;	    /* index into its entries or callbacks */
-	uint32_t args_at;   /* byte offset into the lane's argument ring */
-	uint16_t arg_count;
-	uint16_t arg_lines; /* cache lines that the stream takes */
-	uint64_t run_seq;
-	struct rpi_dep deps[RPI_INLINE_DEPS];
-};
-
-struct rpi_task {
-	uint64_t seq;
-	struct rpi_task_body body;
-};
-
-static_assert(sizeof(struct rpi_task_body) == 56, "the rest of a slot");
-static_assert(sizeof(struct rpi_task) == RPI_CACHE_LINE, "a task is one line");
-
 /* The argument stream of a task: dependencies past the inline ones, then one
  * record per argument, each a multiple of 16 bytes. */
 struct rpi_wire_scalar {
@@ -108,8 +85,8 @@ struct rpi_wire_strides {
 struct rpi_wire_domain {
 	uint8_t kind; /* RP_ARG_DOMAIN */
 	uint8_t reserved;
-	uint16_t slot; /* whose domain it is */
-	uint32_t reserved2;
+	uint16_t slot;	/* whose domain it is */
+	uint32_t reset; /* RPI_RESET_* + 1: zero the chip's window first; 0: no */
 	uint64_t generation;
 	uint64_t lease;
 	int64_t timeout_ns;
@@ -120,6 +97,44 @@ static_assert(sizeof(struct rpi_wire_domain) == 32, "stream unit");
 static_assert(sizeof(struct rpi_wire_tensor) == 64, "stream unit");
 static_assert(sizeof(struct rpi_wire_strides) == 48, "stream unit");
 static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
+
+/* Arguments so few that they travel in the task itself. */
+union rpi_inline_args {
+	struct rpi_wire_scalar scalars[2];
+	struct rpi_wire_domain domain;
+	uint8_t bytes[32];
+};
+
+static_assert(sizeof(union rpi_inline_args) == RPI_INLINE_DEPS * sizeof(struct rpi_dep),
+	      "in the place of the dependencies");
+
+/* One task, exactly one cache line: the payload of a slot and, with its
+ * sequence, the element of a burst ring. */
+struct rpi_task_body {
+	uint8_t op;	    /* enum rpi_op */
+	uint8_t frame_idx;  /* 0..RPI_FRAME_COUNT-1 */
+	uint16_t dep_count; /* past RPI_INLINE_DEPS they lead the argument stream */
+	uint16_t program;   /* index into the worker's programs */
+	uint16_t entry;	    /* index into its entries or callbacks */
+	uint32_t args_at;   /* byte offset into the lane's argument ring */
+	uint16_t arg_count;
+	/* Cache lines that the stream takes. 0 with arguments: nothing is followed, and
+	 * they lie in the place of `deps`, so that one line carries all. */
+	uint16_t arg_lines;
+	uint64_t run_seq;
+	union {
+		struct rpi_dep deps[RPI_INLINE_DEPS];
+		union rpi_inline_args args;
+	} in;
+};
+
+struct rpi_task {
+	uint64_t seq;
+	struct rpi_task_body body;
+};
+
+static_assert(sizeof(struct rpi_task_body) == 56, "the rest of a slot");
+static_assert(sizeof(struct rpi_task) == RPI_CACHE_LINE, "a task is one line");
 
 /* Where a process is in its life; it alone writes its phase. */
 enum rpi_phase {

@@ -158,7 +158,7 @@ static int has(const struct engine *engine)
 
 /* Weakly ordered stores lie outside every release: fence them for whoever publishes
  * the bytes next. */
-static void end_stream(void)
+void rpi_copy_stream_end(void)
 {
 	_mm_sfence();
 }
@@ -173,7 +173,7 @@ static int has(const struct engine *engine)
 	return 1;
 }
 
-static void end_stream(void)
+void rpi_copy_stream_end(void)
 {
 }
 
@@ -214,7 +214,7 @@ const char *rpi_copy_engine(void)
 	return engine_in_use()->name;
 }
 
-void rpi_copy_around(void *to, const void *from, size_t bytes)
+void rpi_copy_stream(void *to, const void *from, size_t bytes)
 {
 	const struct engine *engine = engine_in_use();
 	size_t head = -(uintptr_t)to & 63;
@@ -237,8 +237,13 @@ void rpi_copy_around(void *to, const void *from, size_t bytes)
 	bytes -= part;
 	part = bytes & ~(size_t)(STEP_BYTES - 1);
 	engine->steps(at, source, part);
-	end_stream();
 	memcpy(at + part, source + part, bytes - part);
+}
+
+void rpi_copy_around(void *to, const void *from, size_t bytes)
+{
+	rpi_copy_stream(to, from, bytes);
+	rpi_copy_stream_end();
 }
 
 /* What passes through the caches of two cores on its way: the source, the pieces in

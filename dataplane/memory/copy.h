@@ -29,6 +29,10 @@ void rpi_copy_setup(void);
  * bytes. */
 void rpi_copy_around(void *to, const void *from, size_t bytes);
 
+/* The same in parts: rpi_copy_stream() has no fence, rpi_copy_stream_end() is it. */
+void rpi_copy_stream(void *to, const void *from, size_t bytes);
+void rpi_copy_stream_end(void);
+
 /* One piece of a transfer of `whole` bytes. */
 void rpi_copy_stage(void *to, const void *from, size_t bytes, size_t whole);
 

@@ -67,22 +67,22 @@ static void zero(struct rp_chip *chip, uint8_t *at, uint64_t bytes)
 	rpi_count(&chip->self->counts.bytes_reset, bytes);
 }
 
-void rpi_window_reset(struct rp_chip *chip, const struct rpi_task_body *task)
+void rpi_window_reset(struct rp_chip *chip, const struct rpi_domain_slot *slot,
+		      uint32_t what)
 {
-	const struct rpi_domain_slot *slot = &chip->windows.slots[task->entry];
 	uint8_t *window = slot->windows[slot->ranks[chip->peer_idx]];
 	uint32_t i;
 
 	rpi_windows_attach(&chip->windows, slot);
-	if (task->arg_count == RPI_RESET_WHOLE) {
+	if (what == RPI_RESET_WHOLE) {
 		zero(chip, window, slot->window_bytes);
-	} else if (task->arg_count == RPI_RESET_RANGES) {
+	} else if (what == RPI_RESET_RANGES) {
 		for (i = 0; i < slot->range_count; i++)
 			zero(chip, window + slot->ranges[i].offset,
 			     slot->ranges[i].bytes);
 	} else {
 		const struct rpi_window_buffer *buffer =
-			&slot->buffers[task->arg_count - RPI_RESET_BUFFER(0)];
+			&slot->buffers[what - RPI_RESET_BUFFER(0)];
 
 		zero(chip, window + buffer->offset, buffer->bytes);
 	}

@@ -3,7 +3,9 @@
  * What a chip does to the windows of its domains: page tables for them before the
  * first use, zeroes in its own.
  *
- * A reset is a task of its own in the chip's lane. It follows (E2) the newest tasks of
+ * Where the domain has one member, nobody else can be in its window: the first task of
+ * a run that names it carries the reset along (struct rpi_wire_domain). Otherwise a
+ * reset is a task of its own in the chip's lane. It follows (E2) the newest tasks of
  * all other members, so that no peer reads or writes the window any more; and each
  * member's first task after it follows the resets of all others, so that no peer writes
  * into a window that is yet to be zeroed. The parent only names these tasks: it waits
@@ -19,8 +21,6 @@
 #include "window/slot.h"
 
 struct rp_chip;
-struct rpi_task_body;
-struct rpi_wire_domain;
 
 /* What a reset zeroes: arg_count of its task. */
 #define RPI_RESET_RANGES    0u /* the slot's ranges */
@@ -44,7 +44,8 @@ void rpi_windows_attach(struct rpi_windows *windows, const struct rpi_domain_slo
 /* The same for all slices. */
 void rpi_windows_attach_all(struct rpi_windows *windows, uint32_t chip_count);
 
-/* Carry out a task of kind RPI_OP_RESET. */
-void rpi_window_reset(struct rp_chip *chip, const struct rpi_task_body *task);
+/* Zero this chip's window of a domain (`what`: RPI_RESET_*). */
+void rpi_window_reset(struct rp_chip *chip, const struct rpi_domain_slot *slot,
+		      uint32_t what);
 
 #endif

@@ -43,13 +43,24 @@ struct rpi_window_range {
 
 /*
  * What collectives tell each other: one line for each pair of ranks, written by `from`
- * alone, read by `to`. Values only grow, over all leases of all domains of the slot
- * (struct rp_comm says how), so nobody ever clears them.
+ * alone, read by `to`.
+ *
+ *   E7 arrive   `from` has staged a round's data -> arrived release;  `to` arrived
+ *               acquire -> reads the data
+ *   E8 lease    `from` zeroes arrived -> lease release;  `to` lease acquire -> looks at
+ *               arrived
+ *   E9 notify   a chip's stores -> a cell of a window, release;  its owner's acquire
+ *               -> reads them
+ *
+ * `arrived` counts the rounds of one lease from 1. A lease is a number that no other one
+ * of the worker has, growing: what an older one has left in the line is told from what
+ * this one says, so nobody ever clears lines, and no number wraps.
  */
 struct rpi_comm_line {
-	_Alignas(RPI_CACHE_LINE) _Atomic uint64_t arrived; /* release / acquire */
-	_Atomic uint64_t taken;	   /* likewise; for a second edge of one round */
-	_Atomic uint64_t words[6]; /* what a round carries: counts, flags */
+	_Alignas(RPI_CACHE_LINE) _Atomic uint64_t lease; /* E8 */
+	_Atomic uint64_t arrived;			 /* E7 */
+	/* What the even and the odd rounds say; see comm/round.h. */
+	_Atomic uint64_t words[2][3];
 };
 
 static_assert(sizeof(struct rpi_comm_line) == RPI_CACHE_LINE, "one line");

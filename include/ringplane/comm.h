@@ -139,16 +139,21 @@ RP_API int rp_comm_get(struct rp_comm *comm, uint32_t peer, uint32_t buffer,
 
 /*
  * Every rank calls the same collectives of a domain in the same order with the same
- * counts. `in` and `out` are contiguous memory of the chip: the domain's own window, or
- * any other. Data in the window, at the same place on every rank, is read there by the
- * peers; other data passes through the domain's staging. Results are the same bits on
- * every rank and from run to run: size and algorithm fix the order of operands.
+ * arguments; where ranks differ, the line of the error names both calls. `in` and `out`
+ * are contiguous memory of the chip: the domain's own window, or any other. Much data in
+ * the window is read there by the peers, unless the result replaces it; other data
+ * passes through the domain's staging. Results are the same bits on every rank and from
+ * run to run: domain size, count and algorithm fix the order of operands. Reductions
+ * hand NaNs on, and integers wrap.
  *
- * No signal buffer is needed, and nothing has to be cleared between calls.
+ * No signal buffer is needed, and nothing has to be cleared between calls. After the
+ * first error of a collective the domain's others fail for the rest of the run. A domain
+ * of one member gets its own data back and waits for nobody.
  *
- * count       elements per rank; at least 1.
+ * count       elements per rank; at least 1, even for FP4E2M1.
  * Returns     0
- *             -EINVAL     count, NULL, root, in and out overlap where they must not
+ *             -EINVAL     count, dtype, NULL, root, in and out overlap where they must
+ *                         not, a peer that called another collective
  *             -EOPNOTSUPP no reduction of this dtype or op
  *             -ETIMEDOUT  a peer did not come; the line names it
  *             -ECANCELED  the run has failed elsewhere
@@ -183,7 +188,8 @@ RP_API int rp_comm_broadcast(struct rp_comm *comm, void *data, uint64_t count,
 RP_API int rp_comm_allgather(struct rp_comm *comm, const void *in, void *out,
 			     uint64_t count, enum rp_dtype dtype);
 
-/* in: size x count elements; out: row `rank` of their reduction, count elements. */
+/* in: size x count elements; out: row `rank` of their reduction, count elements: apart
+ * from `in`, or its own row of it. */
 RP_API int rp_comm_reduce_scatter(struct rp_comm *comm, const void *in, void *out,
 				  uint64_t count, enum rp_dtype dtype,
 				  enum rp_reduce_op op);
@@ -195,7 +201,7 @@ RP_API int rp_comm_all_to_all(struct rp_comm *comm, const void *in, void *out,
 /*
  * Rows of different lengths. Row r of `in` starts at element r * stride and has
  * send_counts[r] elements; row r of `out` likewise, and receive_counts[r] says how many
- * came. A row longer than `stride` is cut to it.
+ * came: the rest of the row is left as it is. A row longer than `stride` is cut to it.
  */
 RP_API int rp_comm_all_to_all_v(struct rp_comm *comm, const void *in,
 				const uint64_t *send_counts, void *out,
