@@ -22,7 +22,7 @@
 /* Above this, what zeroes a window is a rate. */
 #define TIMED_BYTES RESET_OWN_BYTES
 
-/* What is measured of a window size; each is a line, or three. */
+/* What is measured of a window size; each is a line, or one for each engine. */
 enum {
 	ZERO = 1 << 0,	  /* plain loops */
 	OFF = 1 << 1,	  /* dispatch, nothing is reset */
@@ -35,8 +35,11 @@ enum {
 	ADDED = 1 << 8,	  /* derived: RESET less OFF */
 };
 
-#define SMALL (ZERO | OFF | RESET | ADDED)
-#define LARGE (ZERO | RESET)
+/* What a dispatch without a domain writes and looks at, in memory of the process. */
+#define BARE_BYTES (4 * KIB)
+
+#define SMALL	   (ZERO | OFF | RESET | ADDED)
+#define LARGE	   (ZERO | RESET)
 
 static const struct grid {
 	size_t bytes;
@@ -68,6 +71,7 @@ static const struct {
 	{ ".memset", RP_RESET_MEMSET },
 	{ ".stream", RP_RESET_STREAM },
 	{ ".chunk", RP_RESET_CHUNK },
+	{ ".ahead", RP_RESET_AHEAD },
 };
 
 /* What the cases of a plan point to. */
@@ -264,6 +268,7 @@ static int add_bare(struct bench_plan *plan, uint32_t chip_count)
 
 	c.ops_max = 0;
 	line->variant.chip_count = chip_count;
+	line->variant.bytes = BARE_BYTES;
 	rpi_format(line->name, sizeof(line->name), "reset.nodomain%s",
 		   chips_suffix(chip_count));
 	return add(plan, &c, line);

@@ -68,15 +68,25 @@ static int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t
 	return 0;
 }
 
+/* The memory that an entry writes, or looks at: a window, or without a domain a page of
+ * the process. */
+static uint8_t *memory_of(const struct rp_arg *args, size_t nargs, uint32_t distance)
+{
+	static uint8_t page[RESET_PAGE_BYTES];
+	const struct rp_comm *comm;
+
+	if (!nargs)
+		return page;
+	comm = args[0].u.comm;
+	return rp_comm_window(comm, (rp_comm_rank(comm) + distance) % rp_comm_size(comm));
+}
+
 static int entry_write(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
 	const struct reset_variant *variant = chip_bed->variant;
-	const struct rp_comm *comm = args[0].u.comm;
-	uint32_t peer = (rp_comm_rank(comm) + 1) % rp_comm_size(comm);
 
 	(void)chip;
-	(void)nargs;
-	reset_write(rp_comm_window(comm, peer), variant->bytes, variant->sparse);
+	reset_write(memory_of(args, nargs, 1), variant->bytes, variant->sparse);
 	return 0;
 }
 
@@ -85,13 +95,12 @@ static int entry_look(struct rp_chip *chip, const struct rp_arg *args, size_t na
 {
 	static size_t at, signal_at;
 	const struct reset_variant *variant = chip_bed->variant;
-	const struct rp_comm *comm = args[0].u.comm;
-	const uint8_t *window = rp_comm_window(comm, rp_comm_rank(comm));
+	const uint8_t *window = memory_of(args, nargs, 0);
 	size_t kept = variant->policy == RESET_SIGNALS ? SIGNAL_BYTES : 0;
-	bool keeps = kept || variant->policy == RESET_OFF;
+	bool keeps = kept || variant->policy == RESET_OFF ||
+		     variant->policy == RESET_NO_DOMAIN;
 	uint64_t got, want = keeps ? RESET_DIRT : 0;
 
-	(void)nargs;
 	got = reset_look(window + kept, variant->bytes - kept, variant->sparse, &at);
 	if (got != want)
 		return rp_chip_fail(chip, -EILSEQ,
@@ -111,7 +120,7 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 	struct reset_bed *bed = user;
 	bool bare = bed->step == RESET_STEP_WAKE ||
 		    bed->variant->policy == RESET_NO_DOMAIN;
-	struct rp_task task = { .entry = bare ? ENTRY_NOTHING : entries[bed->step] };
+	struct rp_task task = { .entry = entries[bed->step] };
 	struct rp_domain *domain;
 	struct rp_arg arg;
 	int err = 0;
@@ -147,13 +156,21 @@ static bool caller_writes(const struct reset_variant *variant)
 	       !variant->works;
 }
 
+/* What is kept has been written once, when the worker was started. */
+static size_t written_again(const struct reset_variant *variant)
+{
+	if (variant->policy == RESET_OFF)
+		return 0;
+	return variant->policy == RESET_SIGNALS ? SIGNAL_BYTES : variant->bytes;
+}
+
 int reset_bed_write(struct reset_bed *bed)
 {
 	const struct reset_variant *variant = bed->variant;
 
 	if (!caller_writes(variant))
 		return reset_bed_run(bed, RESET_STEP_WRITE);
-	reset_write(bed->window, variant->bytes, variant->sparse);
+	reset_write(bed->window, written_again(variant), variant->sparse);
 	/* It may have fallen asleep meanwhile. */
 	return reset_bed_run(bed, RESET_STEP_WAKE);
 }
@@ -425,7 +442,8 @@ static void remark(struct bench_case *c, const struct reset_bed *bed)
 	static const char *const engines[] = { [RP_RESET_AUTO] = "auto",
 					       [RP_RESET_MEMSET] = "memset",
 					       [RP_RESET_STREAM] = "stream",
-					       [RP_RESET_CHUNK] = "chunk" };
+					       [RP_RESET_CHUNK] = "chunk",
+					       [RP_RESET_AHEAD] = "ahead" };
 	const struct reset_variant *variant = bed->variant;
 
 	if (variant->works)

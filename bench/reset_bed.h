@@ -31,7 +31,7 @@ struct reset_variant {
 	enum reset_policy policy;
 	enum rp_reset_engine engine;
 	uint32_t chip_count;
-	size_t bytes; /* of each window; 0 without a domain */
+	size_t bytes; /* of each window; without a domain at most a page */
 	bool sparse;  /* a word in each page is written, not all of it */
 	bool works;   /* the host works between the two dispatches, for as long as
 		       * zeroing takes */

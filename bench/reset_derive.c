@@ -53,7 +53,7 @@ static void limit_by_zero(struct derived *d, const struct reset_size *size)
 
 int reset_derive_zero(struct bench_plan *plan, const struct reset_size *size)
 {
-	static const char *const loops[] = { "memset", "stream", "chunk" };
+	static const char *const loops[] = { "memset", "stream", "chunk", "ahead" };
 	struct derived *d = new_derived(size);
 	size_t used = 0;
 

@@ -73,7 +73,8 @@ static void a_domain_is_allocated_once_and_released_at_close(void **state)
 static void every_run_finds_zeroed_windows(void **state)
 {
 	static const enum rp_reset_engine engines[] = { RP_RESET_AUTO, RP_RESET_MEMSET,
-							RP_RESET_STREAM, RP_RESET_CHUNK };
+							RP_RESET_STREAM, RP_RESET_CHUNK,
+							RP_RESET_AHEAD };
 	struct rp_worker_options options;
 	struct bed bed;
 

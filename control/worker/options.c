@@ -110,7 +110,7 @@ static int check(const struct rp_worker_options *options)
 		err = check_enum("reset_windows", options->reset_windows,
 				 RP_WINDOWS_RESET_OFF);
 	if (!err)
-		err = check_enum("reset_engine", options->reset_engine, RP_RESET_CHUNK);
+		err = check_enum("reset_engine", options->reset_engine, RP_RESET_AHEAD);
 	if (!err)
 		err = check_enum("window_memory_bytes", options->window_memory_bytes,
 				 MAX_WINDOW_MEMORY);

@@ -27,9 +27,9 @@ struct rp_domain {
 	uint32_t slot_idx;
 	uint32_t program_idx;
 	bool allocated;
-	bool retained;	    /* outlives its run */
-	bool eager;	    /* is reset as soon as a run is done with it */
-	bool clean;	    /* such a reset has been sent, nobody has used it since */
+	bool retained; /* outlives its run */
+	bool eager;    /* is reset as soon as a run is done with it */
+	bool clean;    /* such a reset has been sent, nobody has used it since */
 	/* RPI_RESET_* + 1: what its next task zeroes before it begins, 0 nothing. Only a
 	 * domain of one member can do without a task that the peers follow. */
 	uint32_t reset_due;

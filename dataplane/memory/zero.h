@@ -8,8 +8,10 @@
 
 #include <ringplane/worker.h>
 
-/* From this size on, windows are zeroed around the cache. */
-#define RPI_ZERO_AROUND_BYTES ((size_t)4 << 20)
+/* From this size on lines are asked for ahead, and from the other on the cache is left
+ * alone: larger windows do not stay in it. */
+#define RPI_ZERO_AHEAD_BYTES  ((size_t)2 << 10)
+#define RPI_ZERO_AROUND_BYTES ((size_t)8 << 20)
 
 /* The read-only zero bytes that RP_RESET_CHUNK copies from. */
 #define RPI_ZERO_CHUNK_BYTES ((size_t)1 << 20)

@@ -49,6 +49,7 @@ enum rp_reset_engine {
 	RP_RESET_MEMSET = 1, /* through the cache */
 	RP_RESET_STREAM = 2, /* non-temporal stores */
 	RP_RESET_CHUNK = 3,  /* copies of a read-only 1 MiB chunk of zeroes */
+	RP_RESET_AHEAD = 4,  /* through the cache, lines asked for ahead */
 };
 
 /* What a side sleeps in. */
