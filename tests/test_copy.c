@@ -218,6 +218,10 @@ static void the_bounds_are_what_was_asked_for(void **state)
 		rp_worker_copy_from(bed.worker, 0, address[0], 901, host, 0, 100),
 		-ERANGE);
 	assert_says("rp_worker_copy_from", "offset 901 + 100 bytes", "holds 1000");
+	/* What succeeds leaves the line alone. */
+	put(0, address[0], 0, host, 1000);
+	get(0, address[0], 0, seen, 8);
+	assert_says("rp_worker_copy_from", "offset 901 + 100 bytes", "holds 1000");
 }
 
 static void addresses_start_an_allocation_of_that_chip(void **state)

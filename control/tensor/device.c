@@ -341,7 +341,7 @@ int rp_worker_copy_to_all(struct rp_worker *worker, const uint32_t *chips,
 	if (err)
 		return err;
 	named = is_named(worker, src, bytes);
-	if (!named)
+	if (!named && bytes > RPI_COMMAND_INLINE)
 		err = back_chunks(worker, copiers[0]);
 	if (!err)
 		err = rpi_copier_in_all(copiers, devices, count, src, bytes, named);
