@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "dispatch/queue.h"
 #include "memory/zero.h"
 #include "worker/release.h"
 #include "worker/worker.h"
@@ -121,18 +122,23 @@ static void end_copies(struct rp_worker *worker)
 static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
+	const uint64_t deadline_ns = timeout_ns == RP_WAIT_FOREVER
+					     ? UINT64_MAX
+					     : rpi_now_ns() + (uint64_t)timeout_ns;
 	struct unheard unheard;
 	int released;
 	int late;
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
-	late = drain_runs(plane, timeout_ns == RP_WAIT_FOREVER
-					 ? UINT64_MAX
-					 : rpi_now_ns() + (uint64_t)timeout_ns);
+	late = rpi_dispatcher_drain(worker, deadline_ns);
+	if (!late)
+		late = drain_runs(plane, deadline_ns);
 	if (late) {
 		rpi_supervisor_order(worker, RPI_ORDER_KILL);
+		rpi_dispatcher_drain(worker, UINT64_MAX);
 		drain_runs(plane, UINT64_MAX);
 	}
+	rpi_dispatcher_stop(worker);
 	/* Whoever was admitted before `closing` has left; nobody enters any more. */
 	rpi_admission_enter(&plane->admission);
 	rpi_admission_leave(&plane->admission);
@@ -203,6 +209,7 @@ static void release_plane(struct rp_worker *worker)
 		rpi_hazards_fini(&plane->runs[idx].hazards);
 	}
 	free(plane->runs);
+	rpi_queue_destroy(plane->queue);
 	rpi_handles_fini(&plane->handles);
 	rpi_admission_fini(&plane->admission);
 	free(plane->finished);

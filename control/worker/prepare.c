@@ -11,6 +11,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "dispatch/queue.h"
 #include "program/program.h"
 #include "region/pages.h"
 #include "ring/burst.h"
@@ -170,7 +171,7 @@ static int create_runs(struct rp_worker *worker)
 			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	}
 	plane->next_run_seq = 1;
-	return 0;
+	return rpi_dispatcher_create(worker, params, tensors);
 }
 
 static int create_finished(struct rp_worker *worker)
@@ -194,11 +195,13 @@ static void set_up_waiting(struct rp_worker *worker)
 	struct rpi_plane *plane = &worker->plane;
 	const unsigned cpus = rpi_cpu_allowed_with(
 		worker->chip_cpus, worker->chip_cpus ? options->chip_count : 0);
+	const uint32_t spinners = options->chip_count + 1 + options->dispatcher;
 
 	rpi_clock_setup();
-	/* The caller and every chip want to spin; callback workers are rarely hot. */
-	worker->crowded = options->chip_count + 1 > cpus;
-	worker->packed = options->chip_count + 1 > 2 * cpus;
+	/* The caller, its dispatcher and every chip want to spin; callback workers are
+	 * rarely hot. */
+	worker->crowded = spinners > cpus;
+	worker->packed = spinners > 2 * cpus;
 	/* Where a side sleeps nearly each time, its heavy barrier would cost more than
 	 * the wakers' fences. */
 	plane->asym = !rpi_barrier_setup() && !worker->crowded &&
@@ -297,6 +300,11 @@ static void take_private_pages(struct rp_worker *worker)
 	for (peer = 0; peer < plane->peer_count; peer++)
 		take_pages(plane->lanes[peer].arg_end,
 			   plane->lanes[peer].at.capacity * sizeof(uint64_t));
+	if (plane->queue) {
+		take_pages(plane->queue, sizeof(*plane->queue));
+		take_pages(plane->queue->requests,
+			   plane->queue->count * plane->queue->request_bytes);
+	}
 }
 
 /* The parent's own side of what the children set up for themselves. */
@@ -361,6 +369,8 @@ static int start(struct rp_worker *worker)
 		take_private_pages(worker);
 	if (!err)
 		err = open_heaps(worker);
+	if (!err)
+		err = rpi_dispatcher_start(worker);
 	return err;
 }
 

@@ -83,6 +83,8 @@ struct rp_worker {
 	struct rp_chip *server;
 	struct rpi_process *processes; /* [peer_count] */
 	struct rpi_supervisor supervisor;
+	pthread_t dispatcher;
+	bool has_dispatcher;
 	int start_fd; /* eventfd: a process is ready, or has failed */
 
 	pthread_mutex_t lock;
@@ -120,6 +122,12 @@ void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
 int rpi_supervisor_start(struct rp_worker *worker);
 void rpi_supervisor_order(struct rp_worker *worker, enum rpi_order order);
 void rpi_supervisor_join(struct rp_worker *worker);
+
+/* dispatcher.c: nothing on a worker without one. */
+int rpi_dispatcher_create(struct rp_worker *worker, uint32_t params, uint32_t tensors);
+int rpi_dispatcher_start(struct rp_worker *worker);
+int rpi_dispatcher_drain(struct rp_worker *worker, uint64_t deadline_ns);
+void rpi_dispatcher_stop(struct rp_worker *worker);
 
 /* table.c: handles name their worker by slot and generation. */
 int rpi_table_enter(struct rp_worker *worker);

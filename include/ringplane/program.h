@@ -87,8 +87,9 @@ struct rp_param {
 };
 
 /*
- * The host orchestration: called in the submitting thread, once per dispatch,
- * to enqueue that dispatch's tasks with rp_run_task() and rp_run_callback().
+ * The host orchestration: called in the submitting thread, or the worker's
+ * dispatcher, once per dispatch, to enqueue that dispatch's tasks with
+ * rp_run_task() and rp_run_callback().
  *
  * args     the checked arguments of this call, one per parameter; each tensor
  *          carries the access that its parameter grants. Valid until return.

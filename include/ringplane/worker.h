@@ -134,6 +134,16 @@ struct rp_worker_options {
 
 	/* Chip backend. NULL: the platform that the programs are built for. */
 	const char *backend;
+
+	/* One background thread takes requests from a queue and makes dispatches of them,
+	 * in the order of their submits: a submit checks its arguments, leaves a snapshot
+	 * and returns. Orchestrations run in that thread, with every signal blocked, and
+	 * what they return is the outcome of the handle. */
+	bool dispatcher;
+
+	/* Requests that may be queued, beside the two dispatches in flight; a full queue
+	 * blocks the submit. A power of two, at most 65536. Default 64. */
+	uint32_t dispatcher_queue;
 };
 
 RP_API void rp_worker_options_init(struct rp_worker_options *options);
@@ -181,6 +191,10 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  * dispatches may be in flight; a third first waits for the oldest to end, and
  * does not raise that one's error.
  *
+ * On a worker with a dispatcher this queues a request, whose orchestration runs later in
+ * the dispatcher's thread: its error, and the death of a process meanwhile, is the
+ * outcome of the handle.
+ *
  * program     one that the worker was prepared with; NULL when it has only one.
  * args        one per parameter, copied. Host memory must come from
  *             rp_shared_alloc() before prepare, or lie in an inherited range; it
@@ -191,7 +205,7 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *
  * Threads     any, several at once; served in order of arrival.
  * Blocks      while two dispatches are in flight, another thread is submitting, or a
- *             ring is full.
+ *             ring is full; with a dispatcher, while its queue is full.
  * Returns     0            accepted
  *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity; the
  *                          config's size; program NULL of several
@@ -220,8 +234,8 @@ RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 			 const struct rp_run_config *config);
 
 /*
- * End the worker: refuse new dispatches, let the accepted ones end in order,
- * stop the processes and reap them. Idempotent; of several closers one does the
+ * End the worker: refuse new dispatches, let the accepted ones (queued requests too) end
+ * in order, stop the processes and reap them. Idempotent; of several closers one does the
  * work and all return after it. Handles stay readable.
  *
  * timeout_ns  how long the accepted dispatches may take; RP_WAIT_FOREVER waits.
@@ -322,6 +336,11 @@ struct rp_worker_stats {
 	uint64_t domains_leased;     /* uses of a retained one */
 	uint64_t window_resets;	     /* one per chip and reset */
 	uint64_t window_bytes_reset; /* zeroed by them */
+
+	/* Of the dispatcher. */
+	uint64_t queue_full_waits;  /* submits that found its queue full */
+	uint64_t dispatcher_sleeps; /* times it slept */
+	uint64_t dispatcher_wakes;  /* wake-ups sent to it */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */
