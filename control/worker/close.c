@@ -239,6 +239,7 @@ void rpi_worker_release(struct rp_worker *worker)
 	rpi_inherited_fini(&worker->inherited);
 	if (worker->has_shared)
 		rpi_shared_map_release(&worker->shared);
+	rpi_callbacks_release(worker);
 	for (i = 0; i < worker->program_count; i++)
 		rp_program_free(worker->programs[i]);
 	free(worker->programs);

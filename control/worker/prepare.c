@@ -57,8 +57,6 @@ static int hold_programs(struct rp_worker *worker, struct rp_program *const *pro
 	for (i = 0; i < count; i++) {
 		worker->programs[i] = programs[i];
 		rpi_program_hold(programs[i]);
-		if (programs[i]->callback_workers > worker->callback_workers)
-			worker->callback_workers = programs[i]->callback_workers;
 	}
 	worker->program_count = (uint32_t)count;
 	return 0;
@@ -221,6 +219,7 @@ static void fill_plane(struct rp_worker *worker)
 	plane->peer_count = plane->chip_count + worker->callback_workers;
 	plane->program_count = worker->program_count;
 	plane->programs = worker->programs;
+	plane->callbacks = worker->callbacks;
 	plane->in_place = worker->options.unified_memory;
 	plane->visible = visible;
 	plane->writable = writable;
@@ -419,6 +418,8 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	err = hold_programs(worker, programs, program_count);
 	if (!err)
 		err = check_backend(worker);
+	if (!err)
+		err = rpi_callbacks_bind(worker);
 	if (!err)
 		err = copy_cpus(worker);
 	if (!err)

@@ -54,6 +54,9 @@ struct rp_worker {
 
 	struct rp_program **programs;
 	uint32_t program_count;
+	struct rpi_callback **callbacks;  /* [program_count], each one's in its order */
+	struct rp_signature **signatures; /* [signature_count]: copies of the options' */
+	size_t signature_count;
 	uint32_t callback_workers;
 
 	/* Peers, frames, lanes and parks: one region. */
@@ -122,6 +125,10 @@ void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
 int rpi_supervisor_start(struct rp_worker *worker);
 void rpi_supervisor_order(struct rp_worker *worker, enum rpi_order order);
 void rpi_supervisor_join(struct rp_worker *worker);
+
+/* callbacks.c: bind them by name, and count their processes. */
+int rpi_callbacks_bind(struct rp_worker *worker);
+void rpi_callbacks_release(struct rp_worker *worker);
 
 /* dispatcher.c: nothing on a worker without one. */
 int rpi_dispatcher_create(struct rp_worker *worker, uint32_t params, uint32_t tensors);

@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "completion/park.h"
 #include "completion/spin.h"
+#include "dispatch/callback.h"
 #include "dispatch/lane.h"
 #include "dispatch/program.h"
 #include "dispatch/rouse.h"
@@ -54,6 +55,7 @@ struct rp_chip {
 
 	struct rp_program *const *programs;
 	uint32_t program_count;
+	struct rpi_callback *const *callbacks;
 
 	const struct rpi_backend_ops *backend;
 	struct rpi_device *device;

@@ -16,6 +16,7 @@
 #include "completion/park.h"
 #include "completion/spin.h"
 #include "dispatch/admission.h"
+#include "dispatch/callback.h"
 #include "dispatch/domain.h"
 #include "dispatch/handles.h"
 #include "dispatch/hazard.h"
@@ -112,7 +113,8 @@ struct rpi_plane {
 	uint32_t peer_count; /* chips, then callback workers */
 	uint32_t program_count;
 	struct rp_program *const *programs;
-	bool in_place; /* unified memory */
+	struct rpi_callback *const *callbacks; /* [program_count] */
+	bool in_place;			       /* unified memory */
 	bool asym;
 	struct rpi_lane *lanes; /* [peer_count] */
 	struct rpi_peer *peers; /* shared */

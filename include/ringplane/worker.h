@@ -135,6 +135,17 @@ struct rp_worker_options {
 	/* Chip backend. NULL: the platform that the programs are built for. */
 	const char *backend;
 
+	/* Callbacks to bind by name, in every program that declares the name; they take
+	 * the place of a program's own functions. No flags. A signature must accept all
+	 * that the program's accepts, if both give one. Read during the call only;
+	 * functions and user pointers must outlive the worker. */
+	const struct rp_callback *callbacks;
+	size_t callback_count;
+
+	/* Callback processes, at most RP_MAX_PEERS together with the chips. Default the
+	 * most that one of the programs asks for. */
+	uint32_t callback_workers;
+
 	/* One background thread takes requests from a queue and makes dispatches of them,
 	 * in the order of their submits: a submit checks its arguments, leaves a snapshot
 	 * and returns. Orchestrations run in that thread, with every signal blocked, and
@@ -167,8 +178,11 @@ RP_API void rp_run_config_init(struct rp_run_config *config);
  *
  * Blocks      yes: startup_timeout_s bounds the wait for the processes. Threads: any.
  * Returns     0
- *             -EINVAL      an option or a program; found before any fork, but for a
- *                          CPU of chip_cpus that can't be had
+ *             -EINVAL      an option or a program, programs that don't agree, a callback
+ *                          bound with another signature; found before any fork, but
+ *                          for a CPU of chip_cpus that can't be had
+ *             -ENOENT      callbacks that no program declares, or that are declared and
+ *                          not bound; the line lists them
  *             -ETIMEDOUT   a process was not ready in time
  *             -EOWNERDEAD  a process died before it was ready, with its status
  *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EAGAIN  the system's limits;

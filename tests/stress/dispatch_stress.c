@@ -340,8 +340,8 @@ static struct rp_program *create_program(void)
 	static const struct rp_entry entries[] = {
 		[MIX] = { "mix", entry_mix }, [REFUSE] = { "refuse", entry_refuse }
 	};
-	static const struct rp_callback callbacks[] = { { "mix-back", callback_mix,
-							  NULL } };
+	static const struct rp_callback callbacks[] = { { .name = "mix-back",
+							  .fn = callback_mix } };
 	struct rp_program *program;
 	struct rp_program_desc desc;
 
