@@ -103,7 +103,8 @@ struct rp_program *rig_program(const struct rig_traits *traits)
 
 	for (i = 0; i < traits->callback_workers; i++) {
 		snprintf(names[i], sizeof(names[i]), "look%u", i);
-		callbacks[i] = (struct rp_callback){ names[i], noop_callback, NULL };
+		callbacks[i] =
+			(struct rp_callback){ .name = names[i], .fn = noop_callback };
 	}
 	rp_program_desc_init(&desc);
 	desc.name = traits->name;

@@ -149,8 +149,8 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 struct rp_program *ring_program(const char *name)
 {
 	static const struct rp_entry entries[] = { { "act", act } };
-	static const struct rp_callback callbacks[] = { { "nothing", copy_callback,
-							  NULL } };
+	static const struct rp_callback callbacks[] = { { .name = "nothing",
+							  .fn = copy_callback } };
 	struct rp_program *program;
 	struct rp_program_desc desc;
 

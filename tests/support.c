@@ -281,10 +281,10 @@ static const struct rp_entry entries[] = {
 };
 
 static const struct rp_callback callbacks[] = {
-	[CALLBACK_COPY] = { "copy-back", callback_copy, NULL },
-	[CALLBACK_FAIL] = { "fail-back", callback_fail, NULL },
-	[CALLBACK_GATE_COPY] = { "gate-copy-back", callback_gate_copy, NULL },
-	[CALLBACK_NOTE] = { "note-back", callback_note, NULL },
+	[CALLBACK_COPY] = { .name = "copy-back", .fn = callback_copy },
+	[CALLBACK_FAIL] = { .name = "fail-back", .fn = callback_fail },
+	[CALLBACK_GATE_COPY] = { .name = "gate-copy-back", .fn = callback_gate_copy },
+	[CALLBACK_NOTE] = { .name = "note-back", .fn = callback_note },
 };
 
 /* --- Workers ------------------------------------------------------------- */

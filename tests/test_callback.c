@@ -171,6 +171,7 @@ static int call_each(struct rp_run *run, void *arg)
 
 static void callbacks_run_in_processes_of_their_own(void **state)
 {
+	static const char *const names[] = { "tell", "say", "shout" };
 	struct rp_callback callbacks[3];
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
@@ -180,7 +181,9 @@ static void callbacks_run_in_processes_of_their_own(void **state)
 	whoever = getpid();
 	pids = bed_shared(3 * 8, 0);
 	for (int i = 0; i < 3; i++)
-		callbacks[i] = (struct rp_callback){ "tell", tell_pid, &pids[i] };
+		callbacks[i] = (struct rp_callback){ .name = names[i],
+						     .fn = tell_pid,
+						     .user = &pids[i] };
 	for (uint32_t workers = 0; workers <= 3; workers++) {
 		uint32_t processes = workers ? workers : 3;
 

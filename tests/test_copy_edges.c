@@ -208,5 +208,6 @@ int main(void)
 		cmocka_unit_test(a_fan_out_brings_the_same_to_every_chip),
 	};
 
-	return cmocka_run_group_tests_name("copy_edges", tests, open_worker, close_worker);
+	return cmocka_run_group_tests_name("copy_edges", tests, open_worker,
+					   close_worker);
 }

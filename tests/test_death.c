@@ -213,8 +213,9 @@ static void a_callback_that_exits_is_named(void **state)
 {
 	static int status = 9;
 	static const struct rp_entry entries[] = { { "noop", noop_entry } };
-	static const struct rp_callback callbacks[] = { { "quit", exit_in_callback,
-							  &status } };
+	static const struct rp_callback callbacks[] = {
+		{ .name = "quit", .fn = exit_in_callback, .user = &status }
+	};
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 	struct rp_program *program;

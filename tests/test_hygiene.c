@@ -57,8 +57,8 @@ static struct rp_worker *prepare_four(enum rp_sleep_engine engine)
 {
 	static const struct rp_entry entries[] = { { "noop", noop_entry } };
 	static const struct rp_callback callbacks[] = {
-		{ "look", noop_callback, NULL },
-		{ "listen", noop_callback, NULL },
+		{ .name = "look", .fn = noop_callback },
+		{ .name = "listen", .fn = noop_callback },
 	};
 	struct rp_worker_options options;
 	struct rp_program_desc desc;

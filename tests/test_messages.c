@@ -106,7 +106,7 @@ static int look(struct rp_callback_context *context, const struct rp_arg *args,
 /* Two chips and a callback worker. */
 static int prepare_three(struct rp_worker **worker_out)
 {
-	static const struct rp_callback callback = { "look", look, NULL };
+	static const struct rp_callback callback = { .name = "look", .fn = look };
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 	struct rp_program *program;

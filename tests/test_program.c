@@ -55,8 +55,8 @@ static void draft_init(struct draft *draft)
 					      .dtype = RP_INT64 };
 	draft->entries[0] = (struct rp_entry){ "first", some_entry };
 	draft->entries[1] = (struct rp_entry){ "second", some_entry };
-	draft->callbacks[0] = (struct rp_callback){ "tell", some_callback, NULL };
-	draft->callbacks[1] = (struct rp_callback){ "ask", some_callback, NULL };
+	draft->callbacks[0] = (struct rp_callback){ .name = "tell", .fn = some_callback };
+	draft->callbacks[1] = (struct rp_callback){ .name = "ask", .fn = some_callback };
 	rp_program_desc_init(&draft->desc);
 	draft->desc.name = "draft";
 	draft->desc.params = draft->params;
@@ -132,9 +132,26 @@ static void entry_without_name(struct draft *d)
 	d->entries[1].name = NULL;
 }
 
-static void callback_without_function(struct draft *d)
+static void callback_without_name(struct draft *d)
 {
-	d->callbacks[1].fn = NULL;
+	d->callbacks[1].name = NULL;
+}
+
+static void callbacks_of_one_name(struct draft *d)
+{
+	d->callbacks[1].name = "tell";
+}
+
+static void callback_with_unknown_flag(struct draft *d)
+{
+	d->callbacks[0].flags = RP_CALLBACK_OPTIONAL | 2;
+}
+
+static void callback_with_bad_signature(struct draft *d)
+{
+	static const struct rp_signature signature = { .size = 4 };
+
+	d->callbacks[1].signature = &signature;
 }
 
 static void param_without_name(struct draft *d)
@@ -236,7 +253,10 @@ static void a_description_that_is_not_right_is_refused(void **state)
 		{ many_callback_workers, { "callback_workers 3", "at most", "2" } },
 		{ entry_without_function, { "entry 1", "'second'", "function" } },
 		{ entry_without_name, { "entry 1", "name" } },
-		{ callback_without_function, { "callback 1", "'ask'", "function" } },
+		{ callback_without_name, { "callback 1", "name", "expected" } },
+		{ callbacks_of_one_name, { "callbacks 0 and 1", "'tell'" } },
+		{ callback_with_unknown_flag, { "'tell'", "flags 0x3", "expected" } },
+		{ callback_with_bad_signature, { "'ask'", "size 4", "expected" } },
 		{ param_without_name, { "parameter 1", "name", "expected" } },
 		{ two_of_one_name, { "parameters 0 and 2", "'x'" } },
 		{ no_kind, { "'y'", "kind 0", "expected" } },

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "program/program.h"
+#include "program/signature.h"
 
 #define NAME_OR(name) ((name) ? (name) : "(no name)")
 
@@ -157,14 +158,34 @@ static int check_functions(const struct rp_program_desc *desc)
 				"rp_program_create: entry %zu ('%s') has no name or "
 				"no function",
 				idx, NAME_OR(desc->entries[idx].name));
-	for (idx = 0; idx < desc->callback_count; idx++)
-		if (!desc->callbacks[idx].fn || !desc->callbacks[idx].name)
+	return 0;
+}
+
+static int check_callback(const struct rp_program_desc *desc, size_t idx)
+{
+	const struct rp_callback *callback = &desc->callbacks[idx];
+	size_t other;
+
+	if (!callback->name || !*callback->name)
+		return rpi_fail(
+			-EINVAL,
+			"rp_program_create: callback %zu has no name, expected one", idx);
+	for (other = 0; other < idx; other++)
+		if (!strcmp(desc->callbacks[other].name, callback->name))
 			return rpi_fail(
 				-EINVAL,
-				"rp_program_create: callback %zu ('%s') has no name "
-				"or no function",
-				idx, NAME_OR(desc->callbacks[idx].name));
-	return 0;
+				"rp_program_create: callbacks %zu and %zu are both "
+				"named '%s'",
+				other, idx, callback->name);
+	if (callback->flags & ~RP_CALLBACK_OPTIONAL)
+		return rpi_fail(-EINVAL,
+				"rp_program_create: callback '%s' has flags %#x, "
+				"expected none but %#x",
+				callback->name, callback->flags, RP_CALLBACK_OPTIONAL);
+	return callback->signature
+		       ? rpi_signature_check("rp_program_create", callback->name,
+					     callback->signature)
+		       : 0;
 }
 
 static int check_desc(const struct rp_program_desc *desc)
@@ -184,6 +205,8 @@ static int check_desc(const struct rp_program_desc *desc)
 		err = check_functions(desc);
 	for (idx = 0; !err && idx < desc->param_count; idx++)
 		err = check_param(desc, idx);
+	for (idx = 0; !err && idx < desc->callback_count; idx++)
+		err = check_callback(desc, idx);
 	return err;
 }
 
@@ -206,6 +229,15 @@ static void *copy_array(const void *array, size_t count, size_t bytes, bool *fai
 	return copy;
 }
 
+static void copy_callback(struct rp_callback *callback, bool *failed)
+{
+	callback->name = copy_text(callback->name, failed);
+	if (!callback->signature)
+		return;
+	callback->signature = rpi_signature_copy(callback->signature);
+	*failed |= !callback->signature;
+}
+
 static void copy_names(struct rp_program *program, bool *failed)
 {
 	uint32_t idx;
@@ -226,8 +258,7 @@ static void copy_names(struct rp_program *program, bool *failed)
 		program->entries[idx].name =
 			copy_text(program->entries[idx].name, failed);
 	for (idx = 0; idx < program->callback_count; idx++)
-		program->callbacks[idx].name =
-			copy_text(program->callbacks[idx].name, failed);
+		copy_callback(&program->callbacks[idx], failed);
 }
 
 /* Number the distinct dim names, so that a call compares numbers. */
@@ -274,8 +305,10 @@ static void destroy(struct rp_program *program)
 	}
 	for (idx = 0; program->entries && idx < program->entry_count; idx++)
 		free((void *)program->entries[idx].name);
-	for (idx = 0; program->callbacks && idx < program->callback_count; idx++)
+	for (idx = 0; program->callbacks && idx < program->callback_count; idx++) {
 		free((void *)program->callbacks[idx].name);
+		free((void *)program->callbacks[idx].signature);
+	}
 	free(program->params);
 	free(program->dim_ids);
 	free(program->entries);

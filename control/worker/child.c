@@ -192,6 +192,7 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	fill_windows(worker, &chip->windows);
 	chip->programs = worker->programs;
 	chip->program_count = worker->program_count;
+	chip->callbacks = worker->callbacks;
 	chip->backend = worker->backend;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "dispatch/queue.h"
 #include "memory/zero.h"
 #include "worker/release.h"
 #include "worker/worker.h"
@@ -127,22 +128,26 @@ static int drain_copies(struct rp_worker *worker, uint64_t deadline_ns)
 static int do_close(struct rp_worker *worker, int64_t timeout_ns)
 {
 	struct rpi_plane *plane = &worker->plane;
-	uint64_t deadline_ns = timeout_ns == RP_WAIT_FOREVER
-				       ? UINT64_MAX
-				       : rpi_now_ns() + (uint64_t)timeout_ns;
+	const uint64_t deadline_ns = timeout_ns == RP_WAIT_FOREVER
+					     ? UINT64_MAX
+					     : rpi_now_ns() + (uint64_t)timeout_ns;
 	struct unheard unheard;
 	int released;
 	int late;
 
 	atomic_store_explicit(&plane->closing, 1, memory_order_seq_cst);
-	late = drain_runs(plane, deadline_ns);
+	late = rpi_dispatcher_drain(worker, deadline_ns);
+	if (!late)
+		late = drain_runs(plane, deadline_ns);
 	if (!late)
 		late = drain_copies(worker, deadline_ns);
 	if (late) {
 		rpi_supervisor_order(worker, RPI_ORDER_KILL);
+		rpi_dispatcher_drain(worker, UINT64_MAX);
 		drain_runs(plane, UINT64_MAX);
 		drain_copies(worker, UINT64_MAX);
 	}
+	rpi_dispatcher_stop(worker);
 	/* Whoever was admitted before `closing` has left; nobody enters any more. */
 	rpi_admission_enter(&plane->admission);
 	rpi_admission_leave(&plane->admission);
@@ -214,6 +219,7 @@ static void release_plane(struct rp_worker *worker)
 		rpi_hazards_fini(&plane->runs[idx].hazards);
 	}
 	free(plane->runs);
+	rpi_queue_destroy(plane->queue);
 	rpi_handles_fini(&plane->handles);
 	rpi_admission_fini(&plane->admission);
 	free(plane->finished);
@@ -242,6 +248,7 @@ void rpi_worker_release(struct rp_worker *worker)
 	if (worker->has_store)
 		rpi_store_fini(&worker->store);
 	rpi_inherited_fini(&worker->inherited);
+	rpi_callbacks_release(worker);
 	for (i = 0; i < worker->program_count; i++)
 		rp_program_free(worker->programs[i]);
 	free(worker->programs);

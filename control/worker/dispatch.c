@@ -66,6 +66,8 @@ int rp_handle_wait(struct rp_handle handle, int64_t timeout_ns)
 	ret = rpi_plane_wait_handle(&worker->plane, handle.run, deadline_ns, &status);
 	if (rpi_likely(ret == 1))
 		return status;
+	if (ret == -EDEADLK)
+		return ret;
 	return ret ? stale("rp_handle_wait") : -ETIMEDOUT;
 }
 
@@ -81,6 +83,8 @@ int rp_handle_done(struct rp_handle handle)
 		return stale("rp_handle_done");
 	if (rpi_handle_is_done(slot))
 		return 1;
+	if (rpi_handle_is_queued(slot))
+		return 0;
 	rpi_run_poll(&worker->plane.runs[slot->run_idx], slot->run_seq);
 	return rpi_handle_is_done(slot);
 }

@@ -13,12 +13,14 @@
 #define DEFAULT_TASK_SLOTS	  1024u
 #define DEFAULT_ARG_BYTES	  ((size_t)256 << 10)
 #define DEFAULT_HANDLES		  4096u
+#define DEFAULT_QUEUE		  64u
 #define MAX_WINDOW_MEMORY	  ((size_t)1 << 40)
 
 #define MAX_TASK_SLOTS		  (1u << 20)
 #define MAX_ARG_BYTES		  ((size_t)1 << 30)
 #define MIN_ARG_BYTES		  ((size_t)4 << 10)
 #define MAX_HANDLES		  (1u << 20)
+#define MAX_QUEUE		  (1u << 16)
 #define MAX_SPIN_US		  10000000u
 
 void rp_worker_options_init(struct rp_worker_options *options)
@@ -52,6 +54,14 @@ static int check_enum(const char *name, uint64_t value, uint64_t last)
 		return 0;
 	return rpi_fail(-EINVAL, "rp_worker_prepare: %s %llu, expected 0..%llu", name,
 			(unsigned long long)value, (unsigned long long)last);
+}
+
+static int check_power(const char *name, uint32_t value)
+{
+	if (!(value & (value - 1)))
+		return 0;
+	return rpi_fail(-EINVAL, "rp_worker_prepare: %s %u, expected a power of two",
+			name, value);
 }
 
 static int check_timeout(double seconds)
@@ -107,6 +117,9 @@ static int check(const struct rp_worker_options *options)
 	if (!err)
 		err = check_range("handle_count", options->handle_count, 2, MAX_HANDLES);
 	if (!err)
+		err = check_range("dispatcher_queue", options->dispatcher_queue, 1,
+				  MAX_QUEUE);
+	if (!err)
 		err = check_enum("reset_windows", options->reset_windows,
 				 RP_WINDOWS_RESET_OFF);
 	if (!err)
@@ -116,14 +129,12 @@ static int check(const struct rp_worker_options *options)
 				 MAX_WINDOW_MEMORY);
 	if (!err)
 		err = check_reset(options);
+	if (!err)
+		err = check_power("task_ring_slots", options->task_ring_slots);
+	if (!err)
+		err = check_power("dispatcher_queue", options->dispatcher_queue);
 	if (err)
 		return err;
-	if (options->task_ring_slots & (options->task_ring_slots - 1))
-		return rpi_fail(
-			-EINVAL,
-			"rp_worker_prepare: task_ring_slots %u, expected a power of "
-			"two",
-			options->task_ring_slots);
 	if (options->spin_us_max && options->spin_us_max < options->spin_us_min)
 		return rpi_fail(-EINVAL,
 				"rp_worker_prepare: spin_us_max %u, expected at least "
@@ -178,5 +189,7 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 			      ~(size_t)(RPI_SHARE_ALIGN - 1);
 	if (!out->handle_count)
 		out->handle_count = DEFAULT_HANDLES;
+	if (!out->dispatcher_queue)
+		out->dispatcher_queue = DEFAULT_QUEUE;
 	return check(out);
 }

@@ -11,6 +11,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "dispatch/queue.h"
 #include "program/program.h"
 #include "region/pages.h"
 #include "ring/burst.h"
@@ -56,8 +57,6 @@ static int hold_programs(struct rp_worker *worker, struct rp_program *const *pro
 	for (i = 0; i < count; i++) {
 		worker->programs[i] = programs[i];
 		rpi_program_hold(programs[i]);
-		if (programs[i]->callback_workers > worker->callback_workers)
-			worker->callback_workers = programs[i]->callback_workers;
 	}
 	worker->program_count = (uint32_t)count;
 	return 0;
@@ -167,7 +166,7 @@ static int create_runs(struct rp_worker *worker)
 			return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	}
 	plane->next_run_seq = 1;
-	return 0;
+	return rpi_dispatcher_create(worker, params, tensors);
 }
 
 static int create_finished(struct rp_worker *worker)
@@ -191,11 +190,13 @@ static void set_up_waiting(struct rp_worker *worker)
 	struct rpi_plane *plane = &worker->plane;
 	const unsigned cpus = rpi_cpu_allowed_with(
 		worker->chip_cpus, worker->chip_cpus ? options->chip_count : 0);
+	const uint32_t spinners = options->chip_count + 1 + options->dispatcher;
 
 	rpi_clock_setup();
-	/* The caller and every chip want to spin; callback workers are rarely hot. */
-	worker->crowded = options->chip_count + 1 > cpus;
-	worker->packed = options->chip_count + 1 > 2 * cpus;
+	/* The caller, its dispatcher and every chip want to spin; callback workers are
+	 * rarely hot. */
+	worker->crowded = spinners > cpus;
+	worker->packed = spinners > 2 * cpus;
 	/* Where a side sleeps nearly each time, its heavy barrier would cost more than
 	 * the wakers' fences. */
 	plane->asym = !rpi_barrier_setup() && !worker->crowded &&
@@ -215,6 +216,7 @@ static void fill_plane(struct rp_worker *worker)
 	plane->peer_count = plane->chip_count + worker->callback_workers;
 	plane->program_count = worker->program_count;
 	plane->programs = worker->programs;
+	plane->callbacks = worker->callbacks;
 	plane->in_place = worker->options.unified_memory;
 	plane->visible = visible;
 	plane->writable = writable;
@@ -293,6 +295,11 @@ static void take_private_pages(struct rp_worker *worker)
 	for (peer = 0; peer < plane->peer_count; peer++)
 		take_pages(plane->lanes[peer].arg_end,
 			   plane->lanes[peer].at.capacity * sizeof(uint64_t));
+	if (plane->queue) {
+		take_pages(plane->queue, sizeof(*plane->queue));
+		take_pages(plane->queue->requests,
+			   plane->queue->count * plane->queue->request_bytes);
+	}
 }
 
 /* The parent's own side of what the children set up for themselves. */
@@ -357,7 +364,8 @@ static int start(struct rp_worker *worker)
 		return err;
 	rpi_mapper_serve(worker);
 	take_private_pages(worker);
-	return open_heaps(worker);
+	err = open_heaps(worker);
+	return err ? err : rpi_dispatcher_start(worker);
 }
 
 static struct rp_worker *allocate(void)
@@ -405,6 +413,8 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	err = hold_programs(worker, programs, program_count);
 	if (!err)
 		err = check_backend(worker);
+	if (!err)
+		err = rpi_callbacks_bind(worker);
 	if (!err)
 		err = copy_cpus(worker);
 	if (!err)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/queue.h"
 #include "worker/worker.h"
 
 int rp_worker_release_inherited(struct rp_worker *worker)
@@ -85,6 +86,11 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 	stats_out->domains_allocated = load(&worker->domains.allocated);
 	stats_out->domains_released = load(&worker->domains.released);
 	stats_out->domains_leased = load(&worker->domains.leased);
+	if (plane->queue) {
+		stats_out->queue_full_waits = load(&plane->queue->full_waits);
+		stats_out->dispatcher_sleeps = load(&plane->queue->sleeps);
+		stats_out->dispatcher_wakes = load(&plane->queue->wakes);
+	}
 	for (peer = 0; peer < plane->peer_count; peer++) {
 		const struct rpi_peer_counts *counts = &plane->peers[peer].counts;
 

@@ -8,16 +8,15 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "dispatch/queue.h"
 #include "process/leave.h"
+#include "process/thread.h"
 #include "worker/worker.h"
 
 /* What processes get to leave by themselves when nothing is in flight. */
@@ -28,9 +27,6 @@
 
 /* The kernel's own bound. */
 #define ERRNO_MAX 4095
-
-/* The stack that entries run on in the chips: a copy of this thread's. */
-#define STACK_BYTES ((size_t)8 << 20)
 
 /* What a process is at, by the phase that it has reached. */
 static const char *const phase_names[] = {
@@ -231,6 +227,7 @@ static void fall(struct rp_worker *worker, const char *text)
 	for (i = 0; i < RPI_FRAME_COUNT; i++)
 		rpi_run_finish_fallen(&plane->runs[i]);
 	rpi_gate_wake_all(plane);
+	rpi_queue_rouse(plane->queue);
 	for (i = 0; i < plane->peer_count; i++) {
 		atomic_fetch_add_explicit(&plane->peers[i].reply_futex, 1,
 					  memory_order_release);
@@ -321,7 +318,6 @@ static void *supervise(void *arg)
 	uint32_t peer;
 	int err;
 
-	prctl(PR_SET_NAME, "rp-supervisor");
 	deadline_ns += timeout_ns < 9e18 ? (uint64_t)timeout_ns : UINT64_MAX / 2;
 	err = rpi_leave_register(worker);
 	if (!err) {
@@ -340,42 +336,16 @@ static void *supervise(void *arg)
 	return NULL;
 }
 
-static int create_thread(struct rp_worker *worker)
-{
-	size_t stack_bytes = STACK_BYTES;
-	struct rlimit limit;
-	pthread_attr_t attr;
-	sigset_t all;
-	sigset_t old;
-	int err;
-
-	if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur != RLIM_INFINITY &&
-	    limit.rlim_cur > stack_bytes)
-		stack_bytes = limit.rlim_cur;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, stack_bytes);
-	/* It takes no signal of the host's, and a child forked from it starts with
-	 * everything blocked. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&worker->supervisor.thread, &attr, supervise, worker);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (err)
-		return rpi_fail(-err, "rp_worker_prepare: the supervisor thread: %s",
-				strerror(err));
-	worker->supervisor.started = true;
-	return 0;
-}
-
 int rpi_supervisor_start(struct rp_worker *worker)
 {
 	struct rpi_supervisor *supervisor = &worker->supervisor;
 	int err;
 
-	err = create_thread(worker);
+	/* A child forked from it starts with every signal blocked. */
+	err = rpi_thread_start(&supervisor->thread, "rp-supervisor", supervise, worker);
 	if (err)
 		return err;
+	supervisor->started = true;
 	pthread_mutex_lock(&supervisor->lock);
 	while (!supervisor->ready)
 		pthread_cond_wait(&supervisor->changed, &supervisor->lock);

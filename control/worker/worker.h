@@ -55,6 +55,9 @@ struct rp_worker {
 
 	struct rp_program **programs;
 	uint32_t program_count;
+	struct rpi_callback **callbacks;  /* [program_count], each one's in its order */
+	struct rp_signature **signatures; /* [signature_count]: copies of the options' */
+	size_t signature_count;
 	uint32_t callback_workers;
 
 	/* Peers, frames, lanes and parks: one region. */
@@ -85,6 +88,8 @@ struct rp_worker {
 	struct rp_chip *server;
 	struct rpi_process *processes; /* [peer_count] */
 	struct rpi_supervisor supervisor;
+	pthread_t dispatcher;
+	bool has_dispatcher;
 	int start_fd; /* eventfd: a process is ready, or has failed */
 
 	pthread_mutex_t lock;
@@ -125,6 +130,16 @@ void rpi_peer_name(const struct rp_worker *worker, uint32_t peer_idx, char *buf,
 int rpi_supervisor_start(struct rp_worker *worker);
 void rpi_supervisor_order(struct rp_worker *worker, enum rpi_order order);
 void rpi_supervisor_join(struct rp_worker *worker);
+
+/* callbacks.c: bind them by name, and count their processes. */
+int rpi_callbacks_bind(struct rp_worker *worker);
+void rpi_callbacks_release(struct rp_worker *worker);
+
+/* dispatcher.c: nothing on a worker without one. */
+int rpi_dispatcher_create(struct rp_worker *worker, uint32_t params, uint32_t tensors);
+int rpi_dispatcher_start(struct rp_worker *worker);
+int rpi_dispatcher_drain(struct rp_worker *worker, uint64_t deadline_ns);
+void rpi_dispatcher_stop(struct rp_worker *worker);
 
 /* table.c: handles name their worker by slot and generation. */
 int rpi_table_enter(struct rp_worker *worker);

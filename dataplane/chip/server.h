@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "completion/park.h"
 #include "completion/spin.h"
+#include "dispatch/callback.h"
 #include "dispatch/lane.h"
 #include "dispatch/program.h"
 #include "dispatch/rouse.h"
@@ -56,6 +57,7 @@ struct rp_chip {
 
 	struct rp_program *const *programs;
 	uint32_t program_count;
+	struct rpi_callback *const *callbacks;
 
 	const struct rpi_backend_ops *backend;
 	struct rpi_device *device;
@@ -91,7 +93,8 @@ int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
 int rpi_server_bring_out(struct rp_chip *chip);
 
 /* doze.c: sleep until something may have changed; `ready` is asked once more
- * after the doze was announced. Not past until_ns (CLOCK_MONOTONIC), where there is one. */
+ * after the doze was announced. Not past until_ns (CLOCK_MONOTONIC), where there is one.
+ */
 typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
 void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what);
 void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,

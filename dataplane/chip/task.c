@@ -105,7 +105,8 @@ static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 	int status;
 
 	if (task->op == RPI_OP_CALLBACK) {
-		const struct rp_callback *callback = &program->callbacks[task->entry];
+		const struct rpi_callback *callback =
+			&chip->callbacks[task->program][task->entry];
 
 		return callback->fn((struct rp_callback_context *)chip, chip->args,
 				    task->arg_count, callback->user);

@@ -128,12 +128,12 @@ static int check_resident(struct rpi_plane *plane, const struct rp_tensor *tenso
 	return plane->resolve(plane->memory_context, "rp_worker_submit", tensor, &where);
 }
 
-static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor *tensor,
-		       int64_t *dims)
+static int bind_tensor(struct rpi_call *call, uint32_t idx,
+		       const struct rp_tensor *tensor, int64_t *dims)
 {
-	const struct rp_program *program = run->program;
+	const struct rp_program *program = call->program;
 	const struct rp_param *param = &program->params[idx];
-	struct rpi_plane *plane = run->plane;
+	struct rpi_plane *plane = call->plane;
 	struct rpi_grant *grant;
 	struct rpi_view view;
 	size_t bytes;
@@ -163,21 +163,21 @@ static int bind_tensor(struct rp_run *run, uint32_t idx, const struct rp_tensor 
 			       : check_host(plane, param, tensor, bytes);
 	if (err)
 		return err;
-	grant = &run->grants[run->grant_count++];
+	grant = &call->grants[call->grant_count++];
 	grant->resident = tensor->resident;
 	grant->low = (uintptr_t)tensor->data;
 	grant->high = grant->low + bytes;
 	grant->access = param->access;
 	grant->param = idx;
-	run->args[idx].kind = RP_ARG_TENSOR;
-	run->args[idx].access = param->access;
-	run->args[idx].u.tensor = *tensor;
+	call->args[idx].kind = RP_ARG_TENSOR;
+	call->args[idx].access = param->access;
+	call->args[idx].u.tensor = *tensor;
 	return 0;
 }
 
-int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
+int rpi_call_bind(struct rpi_call *call, const struct rp_arg *args, size_t nargs)
 {
-	const struct rp_program *program = run->program;
+	const struct rp_program *program = call->program;
 	int64_t dims[RPI_DIM_NAMES_MAX];
 	uint32_t idx;
 	int err;
@@ -190,7 +190,7 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
 				"rp_worker_submit: args NULL, expected %zu arguments",
 				nargs);
 	memset(dims, 0, program->dim_name_count * sizeof(dims[0]));
-	run->grant_count = 0;
+	call->grant_count = 0;
 	for (idx = 0; idx < program->param_count; idx++) {
 		const struct rp_param *param = &program->params[idx];
 
@@ -201,7 +201,7 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
 				param->name, args[idx].kind,
 				param->kind == RP_ARG_TENSOR ? "tensor" : "scalar");
 		if (param->kind == RP_ARG_TENSOR) {
-			err = bind_tensor(run, idx, &args[idx].u.tensor, dims);
+			err = bind_tensor(call, idx, &args[idx].u.tensor, dims);
 			if (err)
 				return err;
 			continue;
@@ -213,8 +213,8 @@ int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs)
 				param->name,
 				rp_dtype_name((enum rp_dtype)args[idx].u.scalar.dtype),
 				rp_dtype_name((enum rp_dtype)param->dtype));
-		run->args[idx] = args[idx];
-		run->args[idx].access = 0;
+		call->args[idx] = args[idx];
+		call->args[idx].access = 0;
 	}
 	return 0;
 }

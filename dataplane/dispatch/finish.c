@@ -118,6 +118,23 @@ static void collect(struct rp_run *run, int status, const char *text)
 		rpi_plane_announce(plane, targets);
 }
 
+void rpi_plane_refuse(struct rpi_plane *plane, uint32_t handle_idx, int status,
+		      const char *text)
+{
+	const bool handed_out = plane->handles.slots[handle_idx].handed_out;
+	uint64_t handle = rpi_handles_word(&plane->handles, handle_idx);
+	uint64_t announce =
+		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
+
+	atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
+	rpi_handles_refuse(&plane->handles, handle_idx, status, text);
+	if (rpi_likely(!announce))
+		return;
+	if (handed_out)
+		remember(plane, handle);
+	rpi_plane_announce(plane, announce);
+}
+
 static bool seize(struct rp_run *run, uint64_t seq)
 {
 	uint64_t expected = rpi_run_word(seq, RPI_RUN_RUNNING);
@@ -146,6 +163,10 @@ bool rpi_run_poll(struct rp_run *run, uint64_t seq)
 	text = rp_last_error();
 	if (rpi_likely(!status))
 		status = rpi_frame_outcome(run->frame, seq, &text);
+	if (rpi_unlikely(run->given_up)) {
+		status = run->given_up;
+		text = run->fail_text;
+	}
 	collect(run, status, text);
 	return true;
 }

@@ -4,8 +4,10 @@
  * fills status and text, then sets DONE with release; a reader that saw DONE
  * with acquire reads them. Invariant: a slot is on the free list, or the
  * spare one, exactly while neither USER nor RUN is set.
+ *   H1 dispatched  the dispatcher writes which run it is, or DONE -> `queued` release;
+ *                  `queued` acquire -> a waiter reads them
  *
- * Never: a system call, an allocation (after init), a lock.
+ * Never: a system call but to wake who sleeps, an allocation (after init), a lock.
  */
 #include "dispatch/handles.h"
 
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/futex.h"
 #include "ring/burst.h"
 
 #define GENERATION_SHIFT 32
@@ -157,23 +160,51 @@ static void let_go(struct rpi_handles *handles, uint32_t idx, uint64_t bits, uin
 		give_back(handles, idx);
 }
 
+static void write_outcome(struct rpi_handles *handles, uint32_t idx, int status,
+			  const char *text)
+{
+	handles->slots[idx].status = status;
+	if (status)
+		/* Bounded: it may be a process's text, whose end is its own word. */
+		rpi_format(handles->texts[idx], RPI_ERROR_BYTES, "%.*s",
+			   RPI_ERROR_BYTES - 1, text ? text : "");
+}
+
 void rpi_handles_finish(struct rpi_handles *handles, uint32_t idx, int status,
 			const char *text)
 {
 	struct rpi_handle_slot *slot = &handles->slots[idx];
 	uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
 
-	slot->status = status;
-	if (status)
-		/* Bounded: it may be a process's text, whose end is its own word. */
-		rpi_format(handles->texts[idx], RPI_ERROR_BYTES, "%.*s",
-			   RPI_ERROR_BYTES - 1, text ? text : "");
+	write_outcome(handles, idx, status, text);
 	/* Nobody else can write a word that no handle names. */
 	if (!slot->handed_out)
 		atomic_store_explicit(&slot->word, word | RPI_HANDLE_DONE,
 				      memory_order_release);
 	else
 		let_go(handles, idx, RPI_HANDLE_RUN, RPI_HANDLE_DONE);
+}
+
+void rpi_handle_unqueue(struct rpi_handle_slot *slot)
+{
+	/* H1 */
+	if (atomic_exchange_explicit(&slot->queued, RPI_QUEUED_NO,
+				     memory_order_acq_rel) == RPI_QUEUED_WATCHED)
+		rpi_futex_wake_all(&slot->queued, RPI_FUTEX_PRIVATE);
+}
+
+void rpi_handles_refuse(struct rpi_handles *handles, uint32_t idx, int status,
+			const char *text)
+{
+	struct rpi_handle_slot *slot = &handles->slots[idx];
+	const bool handed_out = slot->handed_out;
+
+	write_outcome(handles, idx, status, text);
+	/* The run's hold stays until nothing here touches the slot any more. */
+	atomic_fetch_or_explicit(&slot->word, RPI_HANDLE_DONE, memory_order_release);
+	rpi_handle_unqueue(slot);
+	if (handed_out)
+		let_go(handles, idx, RPI_HANDLE_RUN, 0);
 }
 
 int rpi_handles_settle(struct rpi_handles *handles, uint32_t idx)

@@ -23,6 +23,8 @@ struct rpi_handle_slot {
 	int32_t status;		 /* valid once RPI_HANDLE_DONE is set */
 	uint32_t run_idx;	 /* the frame that carries it while it runs */
 	_Atomic uint32_t waited; /* somebody has heard the outcome */
+	_Atomic uint32_t
+		queued; /* RPI_QUEUED_*; futex. While it is not 0 there is no run */
 	uint64_t run_seq;
 	bool handed_out; /* a handle names it, or did */
 };
@@ -30,6 +32,11 @@ struct rpi_handle_slot {
 #define RPI_HANDLE_USER (UINT64_C(1) << 0) /* the user holds it */
 #define RPI_HANDLE_RUN	(UINT64_C(1) << 1) /* the run holds it */
 #define RPI_HANDLE_DONE (UINT64_C(1) << 2) /* the outcome is there */
+
+/* A handle whose request the dispatcher is not done with. */
+#define RPI_QUEUED_NO	   0u
+#define RPI_QUEUED_YES	   1u
+#define RPI_QUEUED_WATCHED 2u /* and somebody sleeps until it is */
 
 struct rpi_handles {
 	struct rpi_handle_slot *slots;
@@ -63,6 +70,14 @@ void rpi_handles_finish(struct rpi_handles *handles, uint32_t idx, int status,
  * line), and the slot is free again. */
 int rpi_handles_settle(struct rpi_handles *handles, uint32_t idx);
 
+/* The run is about to begin, its slot says which it is: tell those who wait for that.
+ * The run still holds the slot. */
+void rpi_handle_unqueue(struct rpi_handle_slot *slot);
+
+/* Publish the outcome of a queued request that has no run, and let its hold go. */
+void rpi_handles_refuse(struct rpi_handles *handles, uint32_t idx, int status,
+			const char *text);
+
 /* Let the user's hold go: 0, or -ESTALE. */
 int rpi_handles_release(struct rpi_handles *handles, uint64_t run);
 
@@ -77,6 +92,12 @@ int rpi_handles_outcome(struct rpi_handles *handles, uint64_t run, int *status_o
 
 /* The user's word of a slot as it is now. */
 uint64_t rpi_handles_word(const struct rpi_handles *handles, uint32_t idx);
+
+static inline bool rpi_handle_is_queued(const struct rpi_handle_slot *slot)
+{
+	/* Acquire: the slot names the run, or has its outcome. */
+	return atomic_load_explicit(&slot->queued, memory_order_acquire) != RPI_QUEUED_NO;
+}
 
 static inline bool rpi_handle_is_done(const struct rpi_handle_slot *slot)
 {

@@ -16,6 +16,7 @@
 #include "completion/park.h"
 #include "completion/spin.h"
 #include "dispatch/admission.h"
+#include "dispatch/callback.h"
 #include "dispatch/domain.h"
 #include "dispatch/handles.h"
 #include "dispatch/hazard.h"
@@ -36,6 +37,8 @@ enum rpi_run_state {
 #define RPI_RUN_STATE_BITS 2
 
 struct rpi_plane;
+struct rpi_queue;
+struct rpi_request;
 
 /* What a parameter of this call covers, to judge the accesses of its tasks. */
 struct rpi_grant {
@@ -71,7 +74,19 @@ struct rp_run {
 	uint64_t *device;	  /* likewise: a resident view's device address */
 	uint16_t written[RP_MAX_TASK_TENSORS]; /* which of them it writes */
 	struct rp_arg *args; /* [largest parameter count]: this call's own copy */
+	/* The orchestration of a queued request failed after it had enqueued tasks: this
+	 * is the outcome, whatever they say. 0: it has not. */
+	int given_up;
 	char fail_text[RPI_ERROR_BYTES];
+};
+
+/* Where the checked arguments of a call go. */
+struct rpi_call {
+	struct rpi_plane *plane;
+	const struct rp_program *program;
+	struct rp_arg *args;	  /* [the program's parameter count] */
+	struct rpi_grant *grants; /* [its tensor count] */
+	uint32_t grant_count;
 };
 
 /* Threads that wait for runs. One is elected to sleep on the park that worker
@@ -98,7 +113,8 @@ struct rpi_plane {
 	uint32_t peer_count; /* chips, then callback workers */
 	uint32_t program_count;
 	struct rp_program *const *programs;
-	bool in_place; /* unified memory */
+	struct rpi_callback *const *callbacks; /* [program_count] */
+	bool in_place;			       /* unified memory */
 	bool asym;
 	struct rpi_lane *lanes; /* [peer_count] */
 	struct rpi_peer *peers; /* shared */
@@ -108,6 +124,7 @@ struct rpi_plane {
 	struct rpi_handles handles;
 	struct rpi_admission admission;
 	struct rpi_gate gate;
+	struct rpi_queue *queue; /* NULL: submitting threads build their runs */
 
 	/* Whether the worker processes see this host memory once they see what is
 	 * published next (0; -EFAULT with no error line, other errors with one), and
@@ -182,8 +199,31 @@ void rpi_plane_flush_own(struct rpi_plane *plane);
 /* Wait for a run without a handle; its status. */
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket);
 
+/* The steps of a submit, under admission. A free frame: the oldest run is waited for when
+ * there is none, as long as `check` allows it. */
+int rpi_plane_take_frame(struct rpi_plane *plane, int (*check)(struct rpi_plane *plane),
+			 struct rp_run **run_out);
+void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
+		   const struct rp_run_config *config);
+int rpi_run_orchestrate(struct rp_run *run);
+void rpi_run_accept(struct rp_run *run); /* all tasks are enqueued: it can end */
+void rpi_plane_count_dispatch(struct rpi_plane *plane);
+
+/* request.c: make a run of a queued request, or tell its handle why not; the
+ * dispatcher's. The request is free again before its orchestration runs. */
+void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request);
+
+/* What a submit checks before it waits for anything. */
+int rpi_plane_check_submit(struct rpi_plane *plane, const struct rp_program *program,
+			   const struct rp_run_config *config, uint32_t *program_idx_out);
+
+/* Whether dispatches can go on: 0, -EOWNERDEAD, what ended a persistent worker; and, for
+ * new ones, -ESHUTDOWN. */
+int rpi_plane_check_alive(struct rpi_plane *plane);
+int rpi_plane_check_open(struct rpi_plane *plane);
+
 /* args.c: check the arguments of a call, copy them, note what they grant. */
-int rpi_run_bind(struct rp_run *run, const struct rp_arg *args, size_t nargs);
+int rpi_call_bind(struct rpi_call *call, const struct rp_arg *args, size_t nargs);
 
 /* encode.c: check one task's arguments, find whom it follows, and write it into
  * the lane of `peer`. The lane has been checked by nobody: it may have to wait. */
@@ -217,6 +257,10 @@ bool rpi_run_poll(struct rp_run *run, uint64_t seq);
 /* End a run whose processes are gone, whatever its tasks say. */
 void rpi_run_finish_fallen(struct rp_run *run);
 
+/* End a request that never became a run, or only one without tasks. */
+void rpi_plane_refuse(struct rpi_plane *plane, uint32_t handle_idx, int status,
+		      const char *text);
+
 /* Tell those that a notice names; the caller has taken the notice. */
 void rpi_plane_announce(struct rpi_plane *plane, uint64_t targets);
 
@@ -224,6 +268,14 @@ void rpi_plane_announce(struct rpi_plane *plane, uint64_t targets);
  * 0, or -ETIMEDOUT. */
 int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
 		    uint64_t deadline_ns);
+
+/* Until the dispatcher is done with the request of this handle, or for no reason: the
+ * caller looks again. 0, or -ETIMEDOUT. */
+int rpi_plane_await_dispatch(struct rpi_plane *plane, struct rpi_handle_slot *slot,
+			     uint64_t deadline_ns);
+
+/* A spin state for a thread that is not the leader: it borrows the leader's budget. */
+void rpi_gate_borrow(const struct rpi_plane *plane, struct rpi_spin *spin_out);
 
 /* Wake every waiting thread of the parent: something changed for all. */
 void rpi_gate_wake_all(struct rpi_plane *plane);
@@ -236,7 +288,8 @@ void rpi_gate_published(struct rpi_plane *plane);
 int rpi_plane_await_room(struct rpi_plane *plane, const char *call, uint32_t peer,
 			 size_t arg_bytes);
 
-/* The handle's outcome: waits, then 1; 0 when the deadline passed; -ESTALE. */
+/* The handle's outcome: waits, then 1; 0 when the deadline passed; -ESTALE; -EDEADLK
+ * for a request that waits for this thread. */
 int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadline_ns,
 			  int *status_out);
 

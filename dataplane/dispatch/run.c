@@ -42,15 +42,26 @@ int rp_run_callback(struct rp_run *run, uint32_t callback, const struct rp_arg *
 {
 	const struct rpi_plane *plane = run->plane;
 	uint32_t workers = plane->peer_count - plane->chip_count;
+	int err;
 
 	if (callback >= run->program->callback_count)
 		return rpi_fail(
 			-EINVAL,
 			"rp_run_callback: callback %u, program '%s' has %u callbacks",
 			callback, run->program->name, run->program->callback_count);
+	err = rpi_callback_check(&plane->callbacks[run->program_idx][callback],
+				 "rp_run_callback", args, arg_count);
+	if (err)
+		return err;
 	return rpi_run_enqueue(run, "rp_run_callback", RPI_OP_CALLBACK,
 			       plane->chip_count + callback % workers, callback, args,
 			       arg_count);
+}
+
+bool rp_run_callback_bound(const struct rp_run *run, uint32_t callback)
+{
+	return callback < run->program->callback_count &&
+	       run->plane->callbacks[run->program_idx][callback].fn;
 }
 
 uint32_t rp_run_chip_count(const struct rp_run *run)

@@ -10,6 +10,7 @@
 
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
+#include "dispatch/queue.h"
 
 /* The orchestrations that this thread is in: those of other workers may submit to this
  * one, each other's inside them. */
@@ -53,17 +54,23 @@ static int check_terminal(const struct rpi_plane *plane)
 	return rpi_fail(terminal, "%s", plane->terminal_text);
 }
 
-static int check_open(struct rpi_plane *plane)
+/* What ends also a request that was let in. */
+int rpi_plane_check_alive(struct rpi_plane *plane)
+{
+	if (rpi_unlikely(atomic_load_explicit(&plane->fall, memory_order_acquire) !=
+			 RPI_FALL_NONE))
+		return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
+	return check_terminal(plane);
+}
+
+int rpi_plane_check_open(struct rpi_plane *plane)
 {
 	/* Seq_cst: a close stores `closing`, then looks at admission; this thread takes
 	 * admission, then looks here. One of the two sees the other. */
 	if (rpi_unlikely(atomic_load_explicit(&plane->closing, memory_order_seq_cst)))
 		return rpi_fail(-ESHUTDOWN,
 				"rp_worker_submit: the worker is closed or being closed");
-	if (rpi_unlikely(atomic_load_explicit(&plane->fall, memory_order_acquire) !=
-			 RPI_FALL_NONE))
-		return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
-	return check_terminal(plane);
+	return rpi_plane_check_alive(plane);
 }
 
 static __attribute__((cold, noinline)) int fail_program(const struct rpi_plane *plane,
@@ -105,9 +112,10 @@ static int find_program(const struct rpi_plane *plane, const struct rp_program *
 	return 0;
 }
 
-/* A free frame; the oldest run is waited for when there is none. Its error stays
- * its own. */
-static int take_frame(struct rpi_plane *plane, struct rp_run **run_out)
+/* A free frame; the oldest run is waited for when there is none, as long as `check`
+ * allows it. Its error stays its own. */
+int rpi_plane_take_frame(struct rpi_plane *plane, int (*check)(struct rpi_plane *plane),
+			 struct rp_run **run_out)
 {
 	for (;;) {
 		struct rp_run *oldest = &plane->runs[0];
@@ -133,7 +141,7 @@ static int take_frame(struct rpi_plane *plane, struct rp_run **run_out)
 		}
 		atomic_fetch_add_explicit(&plane->frame_waits, 1, memory_order_relaxed);
 		rpi_plane_await(plane, oldest->frame_idx, oldest_seq, UINT64_MAX);
-		err = check_open(plane);
+		err = check(plane);
 		if (err)
 			return err;
 	}
@@ -149,8 +157,8 @@ static int check_config(const struct rp_run_config *config)
 	return 0;
 }
 
-static void begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
-		  const struct rp_run_config *config)
+void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
+		   const struct rp_run_config *config)
 {
 	struct rpi_plane *plane = run->plane;
 
@@ -166,6 +174,7 @@ static void begin(struct rp_run *run, struct rp_program *program, uint32_t progr
 	run->program = program;
 	run->program_idx = program_idx;
 	run->next_chip = 0;
+	run->given_up = 0;
 	rpi_hazards_reset(&run->hazards);
 	if (rpi_unlikely(config || !run->plain_config)) {
 		if (config)
@@ -176,7 +185,7 @@ static void begin(struct rp_run *run, struct rp_program *program, uint32_t progr
 	}
 }
 
-static int orchestrate(struct rp_run *run)
+int rpi_run_orchestrate(struct rp_run *run)
 {
 	const struct rp_program *program = run->program;
 	struct rp_task task = { .entry = 0,
@@ -275,6 +284,12 @@ static void check_fallen(struct rp_run *run)
 	rpi_run_finish_fallen(run);
 }
 
+void rpi_run_accept(struct rp_run *run)
+{
+	accept_run(run);
+	check_fallen(run);
+}
+
 /* The orchestration failed: end what it enqueued, then forget the run. */
 static void abandon(struct rp_run *run, int err, const char *text)
 {
@@ -294,9 +309,17 @@ static void abandon(struct rp_run *run, int err, const char *text)
 	/* Nobody has heard of its handle, so nobody has it. */
 	plane->handles.slots[run->handle_idx].handed_out = false;
 	rpi_run_cancel(run, err, text);
-	accept_run(run);
-	check_fallen(run);
+	rpi_run_accept(run);
 	rpi_plane_settle(plane, &ticket);
+}
+
+void rpi_plane_count_dispatch(struct rpi_plane *plane)
+{
+	/* Relaxed, no read-modify-write: written under admission only. */
+	atomic_store_explicit(
+		&plane->dispatches,
+		atomic_load_explicit(&plane->dispatches, memory_order_relaxed) + 1,
+		memory_order_relaxed);
 }
 
 static int build(struct rpi_plane *plane, struct rp_program *program,
@@ -305,20 +328,26 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 		 struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
+	struct rpi_call call;
 	struct rp_run *run;
 	uint64_t handle;
 	int err;
 
-	err = take_frame(plane, &run);
+	err = rpi_plane_take_frame(plane, rpi_plane_check_open, &run);
 	if (err)
 		return err;
 	err = rpi_handles_take(&plane->handles, wants_handle, &run->handle_idx, &handle);
 	if (err)
 		return err;
-	begin(run, program, program_idx, config);
-	err = rpi_run_bind(run, args, nargs);
+	rpi_run_begin(run, program, program_idx, config);
+	call = (struct rpi_call){ .plane = plane,
+				  .program = program,
+				  .args = run->args,
+				  .grants = run->grants };
+	err = rpi_call_bind(&call, args, nargs);
+	run->grant_count = call.grant_count;
 	if (!err)
-		err = orchestrate(run);
+		err = rpi_run_orchestrate(run);
 	/* Before the handle leaves this function. */
 	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
 	plane->handles.slots[run->handle_idx].run_seq = run->seq;
@@ -332,14 +361,25 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 					   .run_seq = run->seq,
 					   .run_idx = run->frame_idx,
 					   .handle_idx = run->handle_idx };
-	accept_run(run);
-	check_fallen(run);
-	/* Relaxed, no read-modify-write: written under admission only. */
-	atomic_store_explicit(
-		&plane->dispatches,
-		atomic_load_explicit(&plane->dispatches, memory_order_relaxed) + 1,
-		memory_order_relaxed);
+	rpi_run_accept(run);
+	rpi_plane_count_dispatch(plane);
 	return 0;
+}
+
+int rpi_plane_check_submit(struct rpi_plane *plane, const struct rp_program *program,
+			   const struct rp_run_config *config, uint32_t *program_idx_out)
+{
+	int err;
+
+	err = rpi_plane_check_open(plane);
+	if (!err)
+		err = check_config(config);
+	if (!err)
+		err = find_program(plane, program, program_idx_out);
+	if (!err && rpi_plane_orchestrates(plane))
+		err = rpi_fail(-EDEADLK, "rp_worker_submit: called from an orchestration "
+					 "of the same worker, which it would wait for");
+	return err;
 }
 
 int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
@@ -350,20 +390,16 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 	uint32_t program_idx = 0;
 	int err;
 
-	err = check_open(plane);
-	if (!err)
-		err = check_config(config);
-	if (!err)
-		err = find_program(plane, program, &program_idx);
+	err = rpi_plane_check_submit(plane, program, config, &program_idx);
 	if (err)
 		return err;
-	if (rpi_plane_orchestrates(plane))
-		return rpi_fail(-EDEADLK,
-				"rp_worker_submit: called from an orchestration "
-				"of the same worker, which it would wait for");
+	if (plane->queue)
+		return rpi_queue_submit(plane->queue, plane->programs[program_idx],
+					program_idx, args, nargs, config, wants_handle,
+					ticket_out);
 	rpi_admission_enter(&plane->admission);
 	/* Again: a close may have begun while this thread queued. */
-	err = check_open(plane);
+	err = rpi_plane_check_open(plane);
 	if (!err)
 		err = build(plane, plane->programs[program_idx], program_idx, args, nargs,
 			    config, wants_handle, ticket_out);
@@ -373,6 +409,16 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket)
 {
-	rpi_plane_await(plane, ticket->run_idx, ticket->run_seq, UINT64_MAX);
+	struct rpi_handle_slot *slot = &plane->handles.slots[ticket->handle_idx];
+
+	if (!plane->queue) {
+		rpi_plane_await(plane, ticket->run_idx, ticket->run_seq, UINT64_MAX);
+		return rpi_handles_settle(&plane->handles, ticket->handle_idx);
+	}
+	while (rpi_handle_is_queued(slot))
+		rpi_plane_await_dispatch(plane, slot, UINT64_MAX);
+	/* Done already: it was refused. */
+	if (!rpi_handle_is_done(slot))
+		rpi_plane_await(plane, slot->run_idx, slot->run_seq, UINT64_MAX);
 	return rpi_handles_settle(&plane->handles, ticket->handle_idx);
 }

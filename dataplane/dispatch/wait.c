@@ -214,6 +214,16 @@ static int wait_as_leader(struct rpi_plane *plane, struct rp_run *run, uint64_t 
 	return ret;
 }
 
+void rpi_gate_borrow(const struct rpi_plane *plane, struct rpi_spin *spin_out)
+{
+	const struct rpi_gate *gate = &plane->gate;
+
+	/* The spin state is the leader's; whoever else spins borrows its budget. */
+	rpi_spin_init(spin_out, RPI_SPIN_NEVER, 0, 0, gate->spin.crowded);
+	spin_out->budget_ns =
+		atomic_load_explicit(&gate->budget_ns, memory_order_relaxed);
+}
+
 static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
 			    uint64_t deadline_ns)
 {
@@ -223,9 +233,7 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 	uint32_t epoch;
 	int ret;
 
-	/* The spin state is the leader's; a follower borrows its budget. */
-	rpi_spin_init(&mine, RPI_SPIN_NEVER, 0, 0, gate->spin.crowded);
-	mine.budget_ns = atomic_load_explicit(&gate->budget_ns, memory_order_relaxed);
+	rpi_gate_borrow(plane, &mine);
 	rpi_spin_begin(&wait, &mine);
 	ret = spin_for_run(plane, run, seq, deadline_ns, &wait, false);
 	if (ret != AGAIN)
@@ -272,6 +280,46 @@ int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
 	}
 }
 
+int rpi_plane_await_dispatch(struct rpi_plane *plane, struct rpi_handle_slot *slot,
+			     uint64_t deadline_ns)
+{
+	uint32_t queued = RPI_QUEUED_YES;
+	struct rpi_spin_wait wait;
+	struct rpi_spin mine;
+	uint32_t turns = 0;
+
+	rpi_gate_borrow(plane, &mine);
+	rpi_spin_begin(&wait, &mine);
+	while (rpi_handle_is_queued(slot)) {
+		if (turns++ % DEADLINE_TURNS == 0 && past(deadline_ns))
+			return -ETIMEDOUT;
+		if (rpi_spin_again(&wait))
+			continue;
+		/* The word is the futex: once it says so, the dispatcher wakes. */
+		if (!atomic_compare_exchange_strong_explicit(
+			    &slot->queued, &queued, RPI_QUEUED_WATCHED,
+			    memory_order_acquire, memory_order_acquire) &&
+		    queued == RPI_QUEUED_NO)
+			return 0;
+		atomic_fetch_add_explicit(&plane->gate.sleeps, 1, memory_order_relaxed);
+		rpi_futex_wait(&slot->queued, RPI_QUEUED_WATCHED, RPI_FUTEX_PRIVATE,
+			       deadline_ns);
+		return past(deadline_ns) && rpi_handle_is_queued(slot) ? -ETIMEDOUT : 0;
+	}
+	return 0;
+}
+
+/* A queued request has no run yet. */
+static int await_dispatch(struct rpi_plane *plane, struct rpi_handle_slot *slot,
+			  uint64_t deadline_ns)
+{
+	/* It waits for the orchestration that this thread is in. */
+	if (deadline_ns == UINT64_MAX && rpi_plane_orchestrates(plane))
+		return rpi_fail(-EDEADLK, "rp_handle_wait: the request waits for the "
+					  "orchestration that this call is made in");
+	return rpi_plane_await_dispatch(plane, slot, deadline_ns);
+}
+
 int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadline_ns,
 			  int *status_out)
 {
@@ -286,6 +334,15 @@ int rpi_plane_wait_handle(struct rpi_plane *plane, uint64_t run, uint64_t deadli
 		slot = rpi_handles_find(&plane->handles, run, &idx);
 		if (!slot)
 			return -ESTALE;
+		if (rpi_unlikely(rpi_handle_is_queued(slot))) {
+			ret = await_dispatch(plane, slot, deadline_ns);
+			if (ret == -EDEADLK)
+				return ret;
+			if (ret)
+				return rpi_handles_outcome(&plane->handles, run,
+							   status_out);
+			continue;
+		}
 		/* If the slot becomes another run's here, that one is waited for, and
 		 * then the handle is stale. */
 		if (rpi_plane_await(plane, slot->run_idx, slot->run_seq, deadline_ns))

@@ -15,6 +15,7 @@
 
 #include "base/futex.h"
 #include "base/testing.h"
+#include "dispatch/queue.h"
 #include "memory/copy.h"
 
 /* A fall is told by a wake-up as well; this only bounds a missed one. */
@@ -50,6 +51,9 @@ int rpi_copier_enter(struct rpi_copier *copier, const char *call)
 	struct rpi_plane *plane = copier->plane;
 	int err = 0;
 
+	/* A copy follows the dispatches that were submitted before it. */
+	if (plane->queue)
+		rpi_queue_pass(plane->queue);
 	rpi_admission_enter(&copier->turn);
 	if (atomic_load_explicit(&plane->closing, memory_order_seq_cst))
 		err = rpi_fail(-ESHUTDOWN, "%s: the worker is closed or being closed",

@@ -33,6 +33,8 @@ struct rp_handle {
  *             -ETIMEDOUT   still running, nothing changed; ask again
  *             -EOWNERDEAD  a worker process died; rp_last_error() names it
  *             -ESTALE      no such handle any more
+ *             -EDEADLK     without a timeout, in an orchestration that the request is
+ *                          queued behind
  *             -EINVAL      timeout_ns is below RP_WAIT_FOREVER
  *             other        the error that the dispatch ended with; an entry may
  *                          return any of these too, and rp_handle_done() then says 1

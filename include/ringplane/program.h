@@ -87,8 +87,9 @@ struct rp_param {
 };
 
 /*
- * The host orchestration: called in the submitting thread, once per dispatch,
- * to enqueue that dispatch's tasks with rp_run_task() and rp_run_callback().
+ * The host orchestration: called in the submitting thread, or the worker's
+ * dispatcher, once per dispatch, to enqueue that dispatch's tasks with
+ * rp_run_task() and rp_run_callback().
  *
  * args     the checked arguments of this call, one per parameter; each tensor
  *          carries the access that its parameter grants. Valid until return.
@@ -120,14 +121,38 @@ struct rp_entry {
 	rp_entry_fn fn;
 };
 
-struct rp_callback {
-	const char *name;
-	rp_callback_fn fn;
-	void *user;
+/*
+ * What a callback takes: one parameter per argument, in their order. Kinds, dtypes and
+ * accesses must be equal; a tensor's rank may be 0, any; its dims are checked unless
+ * RP_DIM_ANY. Names serve error lines and may be NULL; names of dims mean nothing here.
+ */
+struct rp_signature {
+	size_t size; /* sizeof(struct rp_signature) */
+	const struct rp_param *params;
+	size_t param_count; /* 0: it takes no arguments */
 };
 
-/* What a program is made of. Set `size`, or use rp_program_desc_init(). Names
- * and arrays are copied; functions and user pointers must outlive the program. */
+/* The callback may stay unbound: then rp_run_callback() returns -ENOENT. */
+#define RP_CALLBACK_OPTIONAL 0x1u
+
+/*
+ * A callback of a program, told apart by its name; or, in rp_worker_options, what a
+ * worker binds to that name. The function runs in a process that was forked at prepare,
+ * so `user` is seen as it was then, unless it lies in shared memory.
+ */
+struct rp_callback {
+	const char *name;
+	/* NULL: the program only declares it; each worker binds it by name at prepare,
+	 * and must, unless it is optional. Else a default that a worker may replace. */
+	rp_callback_fn fn;
+	void *user;
+	uint32_t flags;			      /* RP_CALLBACK_* */
+	const struct rp_signature *signature; /* NULL: any arguments */
+};
+
+/* What a program is made of. Set `size`, or use rp_program_desc_init(). Names,
+ * arrays and signatures are copied; functions and user pointers must outlive the program.
+ */
 struct rp_program_desc {
 	size_t size; /* sizeof(struct rp_program_desc) */
 	const char *name;

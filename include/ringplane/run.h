@@ -3,6 +3,7 @@
 #ifndef RINGPLANE_RUN_H
 #define RINGPLANE_RUN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,11 +61,17 @@ RP_API int rp_run_task(struct rp_run *run, const struct rp_task *task);
 
 /*
  * Enqueue a callback of the program, ordered like a task by the memory it
- * names. Callbacks see host memory only. Threads, blocking and errors as
- * rp_run_task().
+ * names. Callbacks see host memory only. Threads and blocking as rp_run_task().
+ *
+ * Returns  as rp_run_task(), and
+ *          -EINVAL  arguments that its signature does not have
+ *          -ENOENT  it is optional, and the worker has not bound it
  */
 RP_API int rp_run_callback(struct rp_run *run, uint32_t callback,
 			   const struct rp_arg *args, uint32_t arg_count);
+
+/* Whether the worker has a function for it; always true of one that is not optional. */
+RP_API bool rp_run_callback_bound(const struct rp_run *run, uint32_t callback);
 
 RP_API uint32_t rp_run_chip_count(const struct rp_run *run);
 

@@ -75,8 +75,8 @@ struct rp_worker_options {
 	double startup_timeout_s;
 
 	/* chip_count CPU numbers to pin the chips to, -1 leaves one free. NULL: none.
-	 * Where there are several memory nodes, a pinned chip's memory and the chunks that
-	 * its copies pass through are asked for from its CPU's. Read during the call
+	 * Where there are several memory nodes, a pinned chip's memory and the chunks
+	 * that its copies pass through are asked for from its CPU's. Read during the call
 	 * only. */
 	const int *chip_cpus;
 
@@ -137,6 +137,27 @@ struct rp_worker_options {
 
 	/* Chip backend. NULL: the platform that the programs are built for. */
 	const char *backend;
+
+	/* Callbacks to bind by name, in every program that declares the name; they take
+	 * the place of a program's own functions. No flags. A signature must accept all
+	 * that the program's accepts, if both give one. Read during the call only;
+	 * functions and user pointers must outlive the worker. */
+	const struct rp_callback *callbacks;
+	size_t callback_count;
+
+	/* Callback processes, at most RP_MAX_PEERS together with the chips. Default the
+	 * most that one of the programs asks for. */
+	uint32_t callback_workers;
+
+	/* One background thread takes requests from a queue and makes dispatches of them,
+	 * in the order of their submits: a submit checks its arguments, leaves a snapshot
+	 * and returns. Orchestrations run in that thread, with every signal blocked, and
+	 * what they return is the outcome of the handle. */
+	bool dispatcher;
+
+	/* Requests that may be queued, beside the two dispatches in flight; a full queue
+	 * blocks the submit. A power of two, at most 65536. Default 64. */
+	uint32_t dispatcher_queue;
 };
 
 RP_API void rp_worker_options_init(struct rp_worker_options *options);
@@ -160,8 +181,11 @@ RP_API void rp_run_config_init(struct rp_run_config *config);
  *
  * Blocks      yes: startup_timeout_s bounds the wait for the processes. Threads: any.
  * Returns     0
- *             -EINVAL      an option or a program; found before any fork, but for a
- *                          CPU of chip_cpus that can't be had
+ *             -EINVAL      an option or a program, programs that don't agree, a callback
+ *                          bound with another signature; found before any fork, but
+ *                          for a CPU of chip_cpus that can't be had
+ *             -ENOENT      callbacks that no program declares, or that are declared and
+ *                          not bound; the line lists them
  *             -ETIMEDOUT   a process was not ready in time
  *             -EOWNERDEAD  a process died before it was ready, with its status
  *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EAGAIN  the system's limits;
@@ -184,6 +208,10 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  * dispatches may be in flight; a third first waits for the oldest to end, and
  * does not raise that one's error.
  *
+ * On a worker with a dispatcher this queues a request, whose orchestration runs later in
+ * the dispatcher's thread: its error, and the death of a process meanwhile, is the
+ * outcome of the handle.
+ *
  * program     one that the worker was prepared with; NULL when it has only one.
  * args        one per parameter, copied. Host memory must come from
  *             rp_shared_alloc(), before or after prepare, or lie in an inherited
@@ -196,7 +224,7 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  * Threads     any, several at once; served in order of arrival.
  * Blocks      while two dispatches are in flight, another thread is submitting, a
  *             ring is full, or a busy process has some hundred new regions yet to
- *             take note of.
+ *             take note of; with a dispatcher, while its queue is full.
  * Returns     0            accepted
  *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity; the
  *                          config's size; program NULL of several
@@ -227,9 +255,9 @@ RP_API int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 			 const struct rp_run_config *config);
 
 /*
- * End the worker: refuse new dispatches and copies, let the accepted ones end in
- * order, stop the processes and reap them. Idempotent; of several closers one does the
- * work and all return after it. Handles stay readable.
+ * End the worker: refuse new dispatches and copies, let the accepted ones (queued
+ * requests too) end in order, stop the processes and reap them. Idempotent; of several
+ * closers one does the work and all return after it. Handles stay readable.
  *
  * timeout_ns  how long the accepted dispatches and copies may take;
  *             RP_WAIT_FOREVER waits. After it the processes are killed and what
@@ -329,6 +357,11 @@ struct rp_worker_stats {
 	uint64_t domains_leased;     /* uses of a retained one */
 	uint64_t window_resets;	     /* one per chip and reset */
 	uint64_t window_bytes_reset; /* zeroed by them */
+
+	/* Of the dispatcher. */
+	uint64_t queue_full_waits;  /* submits that found its queue full */
+	uint64_t dispatcher_sleeps; /* times it slept */
+	uint64_t dispatcher_wakes;  /* wake-ups sent to it */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

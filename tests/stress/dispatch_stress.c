@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dispatch_stress [--seconds S] [--seed N] [--runs N] [--threads N] [--chips N]
+ *                 [--dispatcher]
  *
  * Threads submit random graphs of tasks over their own shared tensors, on 1 to 3 chips,
  * and wait for them in random ways. Each graph is also worked off serially here; after
  * each wait the tensors must agree, byte for byte. Rings, waiting and memory change with
  * the seed. It repeats with the next seed until the seconds are over, at least once.
+ * With a dispatcher the graphs are worked off from a queue, whose size is random too.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -36,6 +38,7 @@ static struct {
 	int runs;
 	int threads;
 	int chips;
+	bool dispatcher;
 } asked = { .seconds = 1, .seed = 1, .runs = 120, .threads = 3 };
 
 static void must(int err, const char *what)
@@ -134,12 +137,24 @@ struct lane_of_work {
 	uint64_t dispatches;
 };
 
-static _Thread_local const struct graph *submitting;
+/* The run's configuration carries the address of its graph. */
+static int submit_graph(struct rp_worker *worker, const struct graph *graph,
+			struct rp_handle *handle_out)
+{
+	struct rp_run_config config;
+
+	rp_run_config_init(&config);
+	config.tag = (uint64_t)(uintptr_t)graph;
+	if (!handle_out)
+		return rp_worker_run(worker, NULL, NULL, 0, &config);
+	return rp_worker_submit(worker, NULL, NULL, 0, &config, handle_out);
+}
 
 static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nargs,
 		       void *user)
 {
-	const struct graph *graph = submitting;
+	const struct graph *graph =
+		(const struct graph *)(uintptr_t)rp_run_get_config(run)->tag;
 	uint32_t i;
 
 	(void)args;
@@ -277,6 +292,7 @@ static void hear(struct lane_of_work *work, struct rp_handle handle, int want)
  * other by what they name, so the thread waits for its graphs before the next one. */
 static void *work_off(void *arg)
 {
+	static const struct graph given_up = { .given_up = true };
 	struct lane_of_work *work = arg;
 	struct graph *graph = malloc(sizeof(*graph));
 
@@ -286,9 +302,8 @@ static void *work_off(void *arg)
 		uint64_t empties = bed_random(&work->seed) % (AHEAD_MAX + 1);
 
 		random_graph(work, graph);
-		submitting = graph;
 		if (bed_random(&work->seed) % 2) {
-			must(rp_worker_run(work->worker, NULL, NULL, 0, NULL) -
+			must(submit_graph(work->worker, graph, NULL) -
 				     (graph->refused ? -EILSEQ : 0),
 			     "rp_worker_run");
 			work->dispatches++;
@@ -296,12 +311,10 @@ static void *work_off(void *arg)
 			static const struct graph nothing;
 			uint64_t i;
 
-			must(rp_worker_submit(work->worker, NULL, NULL, 0, NULL, &handle),
+			must(submit_graph(work->worker, graph, &handle),
 			     "rp_worker_submit");
-			submitting = &nothing;
 			for (i = 0; i < empties; i++)
-				must(rp_worker_submit(work->worker, NULL, NULL, 0, NULL,
-						      &ahead[i]),
+				must(submit_graph(work->worker, &nothing, &ahead[i]),
 				     "rp_worker_submit");
 			while (i)
 				hear(work, ahead[--i], 0);
@@ -310,11 +323,13 @@ static void *work_off(void *arg)
 		}
 		play_serially(work, graph);
 		compare(work, run);
-		/* Nothing runs for an orchestration that fails at once. */
-		submitting = &(const struct graph){ .given_up = true };
-		if (bed_random(&work->seed) % 8 == 0)
-			must(rp_worker_run(work->worker, NULL, NULL, 0, NULL) + ENOEXEC,
+		/* Nothing runs for an orchestration that fails at once. A request was
+		 * accepted all the same. */
+		if (bed_random(&work->seed) % 8 == 0) {
+			must(submit_graph(work->worker, &given_up, NULL) + ENOEXEC,
 			     "a failing orchestration");
+			work->dispatches += asked.dispatcher;
+		}
 	}
 	free(graph);
 	return NULL;
@@ -325,8 +340,8 @@ static struct rp_program *create_program(void)
 	static const struct rp_entry entries[] = {
 		[MIX] = { "mix", entry_mix }, [REFUSE] = { "refuse", entry_refuse }
 	};
-	static const struct rp_callback callbacks[] = { { "mix-back", callback_mix,
-							  NULL } };
+	static const struct rp_callback callbacks[] = { { .name = "mix-back",
+							  .fn = callback_mix } };
 	struct rp_program *program;
 	struct rp_program_desc desc;
 
@@ -354,6 +369,8 @@ static void choose_options(struct rp_worker_options *options, uint64_t *seed)
 	options->sleep_engine = bed_random(seed) % 2 ? RP_SLEEP_FUTEX : RP_SLEEP_AUTO;
 	/* One each at a time, and those that it sends ahead: none to spare. */
 	options->handle_count = (uint32_t)asked.threads * (1 + AHEAD_MAX);
+	options->dispatcher = asked.dispatcher;
+	options->dispatcher_queue = 1u << bed_random(seed) % 5;
 }
 
 static void go_round(uint64_t seed)
@@ -418,6 +435,7 @@ static void read_options(int argc, char **argv)
 		{ "runs", required_argument, NULL, 'r' },
 		{ "threads", required_argument, NULL, 't' },
 		{ "chips", required_argument, NULL, 'c' },
+		{ "dispatcher", no_argument, NULL, 'd' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -438,6 +456,9 @@ static void read_options(int argc, char **argv)
 			break;
 		case 'c':
 			asked.chips = atoi(optarg);
+			break;
+		case 'd':
+			asked.dispatcher = true;
 			break;
 		default:
 			exit(2);

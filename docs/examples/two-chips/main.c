@@ -110,7 +110,8 @@ static const struct rp_param params[] = {
 static struct rp_program *build_program(void)
 {
 	static const struct rp_entry entries[] = { { "axpy", axpy } };
-	static const struct rp_callback callbacks[] = { { "inspect", inspect, NULL } };
+	static const struct rp_callback callbacks[] = { { .name = "inspect",
+							  .fn = inspect } };
 	struct rp_program_desc desc;
 	struct rp_program *program;
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a queued request to a run: the dispatcher's part of a submit. Steady state: no
+ * system call, no allocation, and admission is free.
+ */
+#include <string.h>
+
+#include "dispatch/plane.h"
+#include "dispatch/queue.h"
+
+/* As abandon(), for a request: its handle is out, and hears of it. */
+static void abandon_request(struct rp_run *run, int err, const char *text)
+{
+	struct rpi_plane *plane = run->plane;
+
+	if (!atomic_load_explicit(&run->peers, memory_order_relaxed)) {
+		atomic_exchange_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_FREE),
+					 memory_order_seq_cst);
+		rpi_gate_published(plane);
+		rpi_plane_refuse(plane, run->handle_idx, err, text);
+		return;
+	}
+	run->given_up = err;
+	rpi_format(run->fail_text, sizeof(run->fail_text), "%s", text);
+	rpi_run_cancel(run, err, text);
+	rpi_handle_unqueue(&plane->handles.slots[run->handle_idx]);
+	rpi_run_accept(run);
+}
+
+static void build_request(struct rp_run *run, struct rpi_request *request)
+{
+	struct rpi_plane *plane = run->plane;
+	struct rpi_handle_slot *slot = &plane->handles.slots[request->handle_idx];
+	char text[RPI_ERROR_BYTES];
+	int err;
+
+	run->handle_idx = request->handle_idx;
+	rpi_run_begin(run, request->program, request->program_idx,
+		      request->has_config ? &request->config : NULL);
+	memcpy(run->args, request->args,
+	       request->program->param_count * sizeof(*run->args));
+	memcpy(run->grants, request->grants, request->grant_count * sizeof(*run->grants));
+	run->grant_count = request->grant_count;
+	rpi_queue_give_back(plane->queue, request);
+	/* This thread's line may be an earlier request's. */
+	if (*rp_last_error())
+		rpi_error_set("");
+	err = rpi_run_orchestrate(run);
+	slot->run_idx = run->frame_idx;
+	slot->run_seq = run->seq;
+	if (rpi_unlikely(err)) {
+		if (!*rp_last_error())
+			rpi_fail(err,
+				 "rp_worker_submit: the orchestration of '%s' returned "
+				 "%d",
+				 run->program->name, err);
+		rpi_format(text, sizeof(text), "%s", rp_last_error());
+		abandon_request(run, err, text);
+		return;
+	}
+	/* H1. Before the run can end: until then it holds the slot. Those who wait find
+	 * it being built for a moment longer. */
+	rpi_handle_unqueue(slot);
+	rpi_run_accept(run);
+}
+
+void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)
+{
+	uint32_t handle_idx = request->handle_idx;
+	struct rp_run *run;
+	int err;
+
+	rpi_admission_enter(&plane->admission);
+	rpi_plane_count_dispatch(plane);
+	err = rpi_plane_check_alive(plane);
+	if (!err)
+		err = rpi_plane_take_frame(plane, rpi_plane_check_alive, &run);
+	if (rpi_likely(!err)) {
+		build_request(run, request);
+	} else {
+		rpi_queue_give_back(plane->queue, request);
+		plane->handles.slots[handle_idx].run_seq = plane->next_run_seq++;
+		rpi_plane_refuse(plane, handle_idx, err, rp_last_error());
+	}
+	rpi_admission_leave(&plane->admission);
+}
