@@ -47,8 +47,7 @@ size_t collective_bytes(const struct collective *c, uint32_t size)
 	return bytes_of(c, c->count) * size + 64 + 8 * c->shift;
 }
 
-/* --- What is given --------------------------------------------------------------------
- */
+/* --- What is given ----------------------------------------------------------- */
 
 static uint64_t hash(uint64_t a, uint64_t b)
 {
@@ -132,8 +131,7 @@ static uint64_t said(const struct collective *c, uint32_t rank, uint32_t to)
 	}
 }
 
-/* --- What must be got ------------------------------------------------------------------
- */
+/* --- What must be got -------------------------------------------------------- */
 
 static int64_t combined(const struct collective *c, uint32_t size, uint64_t i)
 {
@@ -230,8 +228,7 @@ static int judge_rows(struct rp_chip *chip, const struct rp_comm *comm,
 	return 0;
 }
 
-/* --- The call
- * ------------------------------------------------------------------------------- */
+/* --- The call ---------------------------------------------------------------- */
 
 static int call(struct rp_comm *comm, const struct collective *c, uint8_t *in,
 		uint8_t *out, uint64_t *received)

@@ -48,7 +48,7 @@ static uint32_t times(const struct ranks_options *options)
 	return options->repeats ? options->repeats : 1;
 }
 
-/* --- As threads --------------------------------------------------------------------- */
+/* --- As threads -------------------------------------------------------------- */
 
 static void *aligned(size_t bytes)
 {
@@ -219,8 +219,7 @@ static int run_threads(struct ranks *ranks)
 	return status;
 }
 
-/* --- As chips of a worker
- * --------------------------------------------------------------- */
+/* --- As chips of a worker ---------------------------------------------------- */
 
 static int entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
@@ -326,8 +325,7 @@ static void open_worker(struct ranks *ranks)
 	bed_prepare(&ranks->bed, &desc, &worker);
 }
 
-/* --- Either
- * ----------------------------------------------------------------------------- */
+/* --- Either ------------------------------------------------------------------ */
 
 struct ranks *ranks_open(const struct ranks_options *options)
 {
