@@ -334,10 +334,11 @@ static void memory_is_unmapped_in_each_of_several_workers(void **state)
 	assert_ok(rp_shared_free(block));
 	assert_true(late_all_mapped(&first, block, false));
 	assert_true(late_is_mapped(rp_worker_pid(second.worker, 0), block));
-	/* The worker that still had it is ended: nobody claims it any more. */
+	/* The worker that still had it is closed: nobody claims it any more. Its own
+	 * regions stay till it is freed, so that the lowest room is this one's. */
 	gate_open(4);
 	assert_ok(rp_handle_release(handle));
-	bed_close(&second);
+	assert_ok(rp_worker_close(second.worker, RP_WAIT_FOREVER));
 	for (size_t i = 0; i < COUNT(others); i++) {
 		others[i] = late_block(0);
 		again |= others[i] == block;
@@ -345,6 +346,7 @@ static void memory_is_unmapped_in_each_of_several_workers(void **state)
 	}
 	assert_true(again);
 	bed_close(&first);
+	bed_close(&second);
 	for (size_t i = 0; i < COUNT(others); i++)
 		assert_ok(rp_shared_free(others[i]));
 }
