@@ -2,7 +2,6 @@
 #include <errno.h>
 
 #include "comm/exchange.h"
-#include "memory/copy.h"
 
 /* Both forms: rows of the call's count of elements. */
 static int check(const struct rp_comm *comm, const struct rpi_call *call, const void *in,
@@ -29,11 +28,14 @@ static struct rpi_exchange describe(struct rp_comm *comm, const struct rpi_call 
 		.call = rpi_call_pack(call),
 		.root = RPI_ALL_RANKS,
 		.in = in,
+		.span = bytes * comm->slot->size,
 		.stride = bytes,
 		.bytes = bytes,
 		.grain = rpi_call_grain(call),
 		.kept = true,
+		.take = rpi_take_rows,
 		.out = out,
+		.out_stride = bytes,
 	};
 }
 
@@ -51,27 +53,7 @@ int rp_comm_all_to_all(struct rp_comm *comm, const void *in, void *out, uint64_t
 	if (rpi_unlikely(err))
 		return err;
 	exchange = describe(comm, &call, in, out);
-	exchange.take = rpi_take_rows;
 	return rpi_exchange(&exchange);
-}
-
-/* Of each row what there is of it. What lies in a window, or is this rank's own, is
- * there at once. */
-static void take_parts(struct rpi_exchange *x, const void *const *rows, uint64_t at,
-		       uint64_t bytes)
-{
-	uint32_t from;
-
-	for (from = 0; from < x->comm->slot->size; from++) {
-		bool whole = from == x->comm->rank || rpi_exchange_is_direct(x, from);
-		uint64_t length = x->received[from], n = bytes;
-
-		if (at >= length)
-			continue;
-		if ((whole && x->last) || n > length - at)
-			n = length - at;
-		rpi_copy_stage(x->out + from * x->stride + at, rows[from], n, length);
-	}
 }
 
 int rp_comm_all_to_all_v(struct rp_comm *comm, const void *in,
@@ -106,10 +88,9 @@ int rp_comm_all_to_all_v(struct rp_comm *comm, const void *in,
 		lengths[rank] = rpi_call_bytes(&call, count);
 	}
 	exchange = describe(comm, &call, in, out);
-	exchange.take = take_parts;
 	exchange.lengths = lengths;
-	exchange.counts = lengths;
-	exchange.received = receive_counts;
+	exchange.gets = receive_counts;
+	exchange.tells = true;
 	receive_counts[comm->rank] = lengths[comm->rank];
 	err = rpi_exchange(&exchange);
 	for (rank = 0; !err && rank < comm->slot->size; rank++)

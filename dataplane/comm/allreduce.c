@@ -4,17 +4,17 @@
 #include <errno.h>
 
 /*
- * From this size on more than two ranks go round in a ring: each of them then moves
- * about five times the bytes, however many ranks there are, and in a mesh once more for
- * each further rank.
+ * From these sizes on a reduce-scatter and an allgather beat a mesh, where each rank
+ * reads all data of all others. The bits are the same.
  */
-#define RING_BYTES ((uint64_t)64 << 10)
+#define SPLIT_BYTES	((uint64_t)16 << 10)
+#define SPLIT_BYTES_TWO ((uint64_t)256 << 10) /* of two ranks */
 
-static uint32_t choose(const struct rp_comm *comm, const struct rpi_call *call)
+static bool is_much(const struct rp_comm *comm, uint64_t bytes)
 {
-	if (comm->slot->size <= 2 || rpi_call_bytes(call, call->count) < RING_BYTES)
-		return RP_ALGORITHM_MESH;
-	return RP_ALGORITHM_RING;
+	if (comm->slot->size <= 2)
+		return comm->slot->size == 2 && bytes >= SPLIT_BYTES_TWO;
+	return bytes >= SPLIT_BYTES;
 }
 
 int rp_comm_allreduce(struct rp_comm *comm, const void *in, void *out, uint64_t count,
@@ -25,6 +25,7 @@ int rp_comm_allreduce(struct rp_comm *comm, const void *in, void *out, uint64_t 
 		.kind = RPI_CALL_ALLREDUCE,
 		.dtype = (uint32_t)dtype,
 		.op = (uint32_t)op,
+		.algorithm = (uint32_t)algorithm,
 		.count = count,
 	};
 	struct rpi_span from, to;
@@ -43,9 +44,9 @@ int rp_comm_allreduce(struct rp_comm *comm, const void *in, void *out, uint64_t 
 		if (rpi_unlikely(err))
 			return err;
 	}
-	call.algorithm = algorithm == RP_ALGORITHM_AUTO ? choose(comm, &call)
-							: (uint32_t)algorithm;
-	if (call.algorithm == RP_ALGORITHM_RING)
+	if (algorithm == RP_ALGORITHM_RING)
 		return rpi_allreduce_ring(comm, &call, in, out);
+	if (algorithm == RP_ALGORITHM_AUTO && is_much(comm, from.bytes))
+		return rpi_allreduce_split(comm, &call, in, out);
 	return rpi_allreduce_mesh(comm, &call, in, out);
 }

@@ -7,6 +7,8 @@
 
 int rpi_allreduce_mesh(struct rp_comm *comm, const struct rpi_call *call, const void *in,
 		       void *out);
+int rpi_allreduce_split(struct rp_comm *comm, const struct rpi_call *call, const void *in,
+			void *out);
 int rpi_allreduce_ring(struct rp_comm *comm, const struct rpi_call *call, const void *in,
 		       void *out);
 

@@ -11,6 +11,7 @@ int rpi_allreduce_mesh(struct rp_comm *comm, const struct rpi_call *call, const 
 		.call = rpi_call_pack(call),
 		.root = RPI_ALL_RANKS,
 		.in = in,
+		.span = rpi_call_bytes(call, call->count),
 		.bytes = rpi_call_bytes(call, call->count),
 		.grain = rpi_call_grain(call),
 		.kept = in != out,

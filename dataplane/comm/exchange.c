@@ -31,13 +31,14 @@ static uint64_t length_for(const struct rpi_exchange *x, uint32_t rank)
 	return x->lengths ? x->lengths[rank] : x->bytes;
 }
 
-/* The longest of what this rank stages. */
+/* How long the longest row is that passes through the staging: known to all, unless
+ * the ranks tell each other lengths. */
 static uint64_t longest(const struct rpi_exchange *x)
 {
 	uint64_t most = 0;
 	uint32_t to;
 
-	if (!x->lengths)
+	if (!x->tells)
 		return x->bytes;
 	for (to = 0; to < x->comm->slot->size; to++)
 		if (to != x->comm->rank && x->lengths[to] > most)
@@ -52,27 +53,23 @@ static uint64_t piece_bytes(const struct rpi_exchange *x)
 
 	if (x->stride)
 		room /= x->comm->slot->size;
-	if (room >= RPI_CACHE_LINE)
-		return room & ~(uint64_t)(RPI_CACHE_LINE - 1);
-	return room / x->grain * x->grain;
+	/* RPI_STAGING_BYTES_MIN is a line at least. */
+	return room & ~(uint64_t)(RPI_CACHE_LINE - 1);
 }
 
 static uint64_t say_place(struct rpi_exchange *x)
 {
 	const struct rp_comm *comm = x->comm;
 	const uint8_t *window = comm->slot->windows[comm->rank];
-	uint64_t span = x->stride ? x->stride * comm->slot->size : x->bytes;
 	uint64_t offset = (uint64_t)((uintptr_t)x->in - (uintptr_t)window);
 
-	x->direct = gives(x, comm->rank) && x->kept && span >= DIRECT_BYTES_MIN &&
+	x->direct = gives(x, comm->rank) && x->kept && x->span >= DIRECT_BYTES_MIN &&
 		    offset < comm->slot->window_bytes &&
-		    span <= comm->slot->window_bytes - offset;
+		    x->span <= comm->slot->window_bytes - offset;
 	if (x->direct)
 		return place_in_window(offset);
 	return place_in_staging(gives(x, comm->rank) ? longest(x) : 0);
 }
-
-/* --- Giving ---------------------------------------------------------------------- */
 
 static void stage_row(const struct rpi_exchange *x, uint8_t *to, uint32_t rank,
 		      uint64_t at, uint64_t piece)
@@ -110,11 +107,9 @@ static int open_round(struct rpi_exchange *x, struct rpi_round *round, uint64_t 
 	if (err)
 		return err;
 	stage(x, round, at, piece);
-	rpi_round_publish(x->comm, round, x->call, place, x->counts);
+	rpi_round_publish(x->comm, round, x->call, place, x->tells ? x->lengths : NULL);
 	return 0;
 }
-
-/* --- Taking ---------------------------------------------------------------------- */
 
 static int await_givers(struct rpi_exchange *x, const struct rpi_round *round)
 {
@@ -146,8 +141,8 @@ static void make_plan(struct rpi_exchange *x, const struct rpi_round *round,
 			continue;
 		if (from != comm->rank) {
 			places[from] = rpi_round_word(comm, round, from, RPI_WORD_PLACE);
-			if (x->received)
-				x->received[from] =
+			if (x->tells)
+				x->gets[from] =
 					rpi_round_word(comm, round, from, RPI_WORD_COUNT);
 		}
 		if (rpi_exchange_is_direct(x, from)) {

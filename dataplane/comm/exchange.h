@@ -28,29 +28,36 @@ struct rpi_exchange {
 	uint32_t root; /* the only one that gives, or RPI_ALL_RANKS */
 
 	/*
-	 * What this rank gives. With stride 0 everybody is given the same bytes, which
-	 * are `in`; else rank r gets those at in + r * stride. Each is `bytes` long (on
-	 * every rank), or lengths[r] where that is set. Pieces are multiples of grain.
+	 * What this rank gives: `span` bytes at `in`. With stride 0 everybody is given
+	 * the same, from their beginning; else rank r is given what begins at
+	 * r * stride. A row has `bytes`, or lengths[r], which are fewer. Pieces are
+	 * multiples of grain.
 	 */
 	const uint8_t *in;
+	uint64_t span;
 	uint64_t stride;
-	uint64_t bytes;
+	uint64_t bytes; /* the same on every rank */
 	const uint64_t *lengths;
-	const uint64_t *counts; /* RPI_WORD_COUNT for each rank, or NULL */
 	uint32_t grain;
 	bool kept; /* `in` stays as it is until the exchange is over */
 
 	/*
-	 * Take bytes at .. at + bytes - 1: rows[r] is where those of rank r are, this
-	 * rank's own among them; those of a root only, where there is one. `bytes`
-	 * past what a rank gives are not there.
+	 * What it takes: of rank r `bytes`, or gets[r]. With `tells` set the ranks tell
+	 * each other: gets is filled from the others' lengths, in the first round.
+	 */
+	uint64_t *gets;
+	bool tells;
+
+	/*
+	 * Take bytes at .. at + bytes - 1 of each row: rows[r] is where those of rank r
+	 * are, this rank's own among them; those of a root only, where there is one.
 	 */
 	void (*take)(struct rpi_exchange *exchange, const void *const *rows, uint64_t at,
 		     uint64_t bytes);
 
 	/* The taker's. */
 	uint8_t *out;
-	uint64_t *received; /* the others' RPI_WORD_COUNT, or NULL */
+	uint64_t out_stride; /* of the ranks' rows */
 	uint32_t dtype;
 	uint32_t op;
 
@@ -63,7 +70,7 @@ struct rpi_exchange {
 /* Do it. 0, or what a round has failed with. A domain of one takes its own bytes. */
 int rpi_exchange(struct rpi_exchange *exchange);
 
-/* Take functions: the rows' reduction to `out`; row r to out + r * bytes. */
+/* Take functions: the rows' reduction to `out`; row r to out + r * out_stride. */
 void rpi_take_reduced(struct rpi_exchange *exchange, const void *const *rows, uint64_t at,
 		      uint64_t bytes);
 void rpi_take_rows(struct rpi_exchange *exchange, const void *const *rows, uint64_t at,

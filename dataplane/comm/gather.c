@@ -25,11 +25,13 @@ int rp_comm_allgather(struct rp_comm *comm, const void *in, void *out, uint64_t 
 		.call = rpi_call_pack(&call),
 		.root = RPI_ALL_RANKS,
 		.in = in,
+		.span = from.bytes,
 		.bytes = from.bytes,
 		.grain = rpi_call_grain(&call),
 		.kept = true,
 		.take = rpi_take_rows,
 		.out = out,
+		.out_stride = from.bytes,
 	};
 	return rpi_exchange(&exchange);
 }

@@ -14,8 +14,6 @@
 #include "memory/copy.h"
 #include "memory/view.h"
 
-/* --- Elements in a row ----------------------------------------------------------- */
-
 /* Where the elements are, and how many bytes; NULL with an error line. */
 static uint8_t *find_elements(const struct rp_comm *comm, const char *call, uint32_t peer,
 			      uint32_t buffer, uint64_t offset, uint64_t count,
@@ -76,8 +74,6 @@ int rp_comm_store(struct rp_comm *comm, uint32_t peer, uint32_t buffer, uint64_t
 	rpi_copy_stage(at, in, bytes, bytes);
 	return 0;
 }
-
-/* --- Parts of tensors --------------------------------------------------------------- */
 
 /* The region as a tensor. */
 static int region_tensor(const struct rp_comm *comm, const char *call,

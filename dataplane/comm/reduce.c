@@ -62,8 +62,6 @@ ELEMENT(u16, uint16_t);
 #define WIDE_F16 0
 #include "comm/reduce_engine.h"
 
-/* --- Which ---------------------------------------------------------------------- */
-
 static const struct {
 	const char *name;
 	const struct engine *engine;
@@ -125,8 +123,6 @@ const char *rpi_reduce_engine(void)
 {
 	return engines[index_in_use()].name;
 }
-
-/* --- Reductions ------------------------------------------------------------------ */
 
 static bool is_half(uint32_t dtype)
 {

@@ -6,8 +6,6 @@
 
 #include "chip/server.h"
 
-/* --- Errors: the lease's collectives end with the first ------------------------ */
-
 static __attribute__((cold, noinline)) int break_off(struct rp_comm *comm, int err)
 {
 	comm->broken = err;
@@ -53,8 +51,6 @@ static __attribute__((cold, noinline)) int fail_call(struct rp_comm *comm, uint6
 	return break_off(comm, -EINVAL);
 }
 
-/* --- Lines --------------------------------------------------------------------- */
-
 struct arrival {
 	const struct rpi_comm_line *line;
 	uint64_t lease;
@@ -91,8 +87,6 @@ static inline int await_arrival(struct rp_comm *comm, uint64_t call, uint64_t le
 	err = rpi_comm_await(comm, arrived, &arrival, 0);
 	return rpi_unlikely(err) ? fail_await(comm, call, number, from, err) : 0;
 }
-
-/* --- Rounds -------------------------------------------------------------------- */
 
 int rpi_round_begin(struct rp_comm *comm, uint64_t call, struct rpi_round *round_out)
 {

@@ -167,9 +167,12 @@ enum rp_reduce_op {
 };
 
 enum rp_algorithm {
+	/* Mesh, or for much data a reduce-scatter and an allgather: the same bits. */
 	RP_ALGORITHM_AUTO = 0,
-	RP_ALGORITHM_MESH = 1, /* every rank reads every other's data: least latency */
-	RP_ALGORITHM_RING = 2, /* reduce-scatter, then allgather, each by the neighbour */
+	/* Every rank reads every other's data, and reduces it in rank order. */
+	RP_ALGORITHM_MESH = 1,
+	/* Reduce-scatter, then allgather, each by the neighbour, in the ring's order. */
+	RP_ALGORITHM_RING = 2,
 };
 
 /* Until all ranks are here. Acquire and release. */
