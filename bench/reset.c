@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "crew.h"
 #include "reset_bed.h"
 #include "reset_derive.h"
 #include "reset_zero.h"
@@ -135,7 +136,7 @@ static int add_loops(struct bench_plan *plan, const struct grid *at, bool sparse
 
 	for (size_t i = 0; !err && i < COUNT(engines); i++) {
 		struct reset_line *line = new_line();
-		struct bench_case c = { .ops_max = ops_max(at, RESET_ZERO_OPS_MAX),
+		struct bench_case c = { .ops_max = ops_max(at, CREW_OPS_MAX),
 					.arg = &line->zero,
 					.setup = reset_zero_setup,
 					.round = reset_zero_round,
@@ -296,7 +297,7 @@ static int derive_size(struct bench_plan *plan, const struct grid *at, unsigned 
 static int reset_plan(struct bench_plan *plan, const struct bench_options *options)
 {
 	/* A pattern names what a quick run would leave out. */
-	bool quick = options->quick && !options->only, bare[RESET_CHIPS_MAX + 1] = { 0 };
+	bool quick = options->quick && !options->only, bare[CREW_MAX + 1] = { 0 };
 	int err = 0;
 
 	line_count = 0;

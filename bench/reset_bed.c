@@ -17,7 +17,6 @@
 #include "dispatch_worker.h"
 #include "memory/zero.h"
 #include "reset_window.h"
-#include "reset_zero.h"
 #include "sysfile.h"
 #include "topology.h"
 
@@ -34,7 +33,7 @@
 #define RENEW_BYTES MIB
 
 /* Host work is this much longer than an eager reset was seen to take. */
-#define WORK_FACTOR 1.25
+#define WORK_FACTOR 1.5
 #define WORK_TRIES  5
 
 /* A chip spins through the host's work, so that the dispatch after it finds it awake

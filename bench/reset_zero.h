@@ -10,8 +10,6 @@
 
 #include "case.h"
 
-#define RESET_CHIPS_MAX 4
-
 struct reset_zero {
 	size_t bytes; /* of each window */
 	uint32_t process_count;
@@ -25,8 +23,5 @@ int reset_zero_setup(struct bench_case *c);
 int reset_zero_enter(struct bench_case *c);
 int reset_zero_round(struct bench_case *c, struct bench_round *round);
 void reset_zero_teardown(struct bench_case *c);
-
-/* Most samples that a round of it has room for. */
-#define RESET_ZERO_OPS_MAX 4096
 
 #endif

@@ -93,6 +93,74 @@ static void every_run_finds_zeroed_windows(void **state)
 	}
 }
 
+/* What one task writes the next one of the run finds. */
+static int fill_and_expect(struct rp_run *run, void *arg)
+{
+	struct ring ring = *(struct ring *)arg;
+	struct rp_domain *domain;
+
+	assert_ok(rp_run_domain(run, &ring.spec, &domain));
+	ring.act = RING_EXPECT;
+	ring.operand = 0;
+	assert_ok(ring_tasks(run, &ring, domain));
+	ring.act = RING_FILL;
+	ring.operand = 7;
+	assert_ok(ring_tasks(run, &ring, domain));
+	ring.act = RING_EXPECT;
+	return ring_tasks(run, &ring, domain);
+}
+
+static int lease_only(struct rp_run *run, void *arg)
+{
+	struct rp_domain *domain;
+
+	return rp_run_domain(run, &((struct ring *)arg)->spec, &domain);
+}
+
+static void a_lone_member_is_reset_once_a_run(void **state)
+{
+	struct ring ring = ring_of("a", 8192, RING_EXPECT, 0);
+	struct bed bed;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(resets); i++) {
+		open_persistent(&bed, 1, resets[i]);
+		for (int round = 0; round < 20; round++)
+			assert_ok(ring_submit(bed.worker, bed.program, fill_and_expect,
+					      &ring, NULL));
+		if (resets[i] == RP_WINDOWS_RESET) {
+			assert_int_equal(bed_stats(&bed).window_resets, 19);
+			assert_int_equal(bed_stats(&bed).window_bytes_reset, 19 * 8192);
+		}
+		/* A run that does not come to use it leaves that to the next one. */
+		assert_ok(ring_submit(bed.worker, bed.program, lease_only, &ring, NULL));
+		assert_ok(ring_run(&bed, ring));
+		bed_close(&bed);
+	}
+}
+
+static int zero_and_expect(struct rp_run *run, void *arg)
+{
+	struct rp_domain *domain;
+
+	assert_ok(rp_run_domain(run, &((struct ring *)arg)->spec, &domain));
+	assert_ok(rp_run_zero_domain(run, domain, NULL));
+	return ring_tasks(run, arg, domain);
+}
+
+static void a_lone_member_is_zeroed_by_the_orchestration_too(void **state)
+{
+	struct ring ring = ring_of("a", 8192, RING_EXPECT, 0);
+	struct bed bed;
+
+	(void)state;
+	open_persistent(&bed, 1, RP_WINDOWS_RESET_OFF);
+	assert_ok(ring_run(&bed, ring_of("a", 8192, RING_FILL, 5)));
+	assert_ok(ring_run(&bed, ring_of("a", 8192, RING_EXPECT, 5)));
+	assert_ok(ring_submit(bed.worker, bed.program, zero_and_expect, &ring, NULL));
+	bed_close(&bed);
+}
+
 static void without_a_reset_contents_stay_bit_for_bit(void **state)
 {
 	struct bed bed;
@@ -335,6 +403,8 @@ int main(void)
 		PROCESS_TEST(a_reset_needs_persistent),
 		PROCESS_TEST(a_domain_is_allocated_once_and_released_at_close),
 		PROCESS_TEST(every_run_finds_zeroed_windows),
+		PROCESS_TEST(a_lone_member_is_reset_once_a_run),
+		PROCESS_TEST(a_lone_member_is_zeroed_by_the_orchestration_too),
 		PROCESS_TEST(without_a_reset_contents_stay_bit_for_bit),
 		PROCESS_TEST(a_buffer_may_be_reset_or_kept_by_itself),
 		PROCESS_TEST(equal_names_of_two_programs_stay_apart),
