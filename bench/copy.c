@@ -24,7 +24,8 @@
 #define LINE_BYTES ((size_t)64)
 
 /* Bytes that the samples of one run move at most, so that --ops can't take hours. */
-#define RUN_BYTES_MAX ((uint64_t)16 << 30)
+#define RUN_BYTES_MAX	((uint64_t)16 << 30)
+#define QUICK_BYTES_MAX ((uint64_t)512 << 20)
 
 static const struct copy_size {
 	const char *name;
@@ -77,19 +78,20 @@ static int add_dispatch(struct bench_plan *plan)
 	return err ? err : bench_plan_add(plan, &c);
 }
 
-static uint64_t ops_max(size_t bytes)
+static uint64_t ops_max(const struct bench_options *options, size_t bytes)
 {
-	uint64_t most = RUN_BYTES_MAX / bytes;
+	uint64_t most = (options->quick ? QUICK_BYTES_MAX : RUN_BYTES_MAX) / bytes;
 
 	return most < BENCH_OPS_MAX ? most : BENCH_OPS_MAX;
 }
 
-static int add_limit(struct bench_plan *plan, const struct copy_line *line)
+static int add_limit(struct bench_plan *plan, const struct bench_options *options,
+		     const struct copy_line *line)
 {
 	const struct copy_variant *v = &line->variant;
 	struct bench_case c = { .unit = v->rtt ? "ns" : "GB/s",
 				.per_sample = (double)v->bytes,
-				.ops_max = ops_max(v->bytes),
+				.ops_max = ops_max(options, v->bytes),
 				.arg = v,
 				.setup = copy_memcpy_setup,
 				.round = copy_memcpy_round,
@@ -122,13 +124,13 @@ static void name_line(struct copy_line *line, const char *size)
 			   v->rtt ? "relay" : "memcpy", ways[v->way], path, size, tail);
 }
 
-static int add(struct bench_plan *plan, const struct copy_variant *variant,
-	       const char *size)
+static int add(struct bench_plan *plan, const struct bench_options *options,
+	       const struct copy_variant *variant, const char *size)
 {
 	struct copy_line *line = &lines[line_count++];
 	struct bench_case c = { .unit = variant->rtt ? "ns" : "GB/s",
 				.limits = line->limit,
-				.ops_max = ops_max(variant->bytes),
+				.ops_max = ops_max(options, variant->bytes),
 				.arg = &line->variant,
 				.setup = copy_bed_setup,
 				.round = variant->rtt ? copy_rtt_round : copy_rate_round,
@@ -144,13 +146,14 @@ static int add(struct bench_plan *plan, const struct copy_variant *variant,
 	c.per_sample = (double)variant->bytes *
 		       (variant->path == COPY_FANOUT ? variant->chip_count : 1);
 	rpi_format(c.name, sizeof(c.name), "%s", line->name);
-	err = add_limit(plan, line);
+	err = add_limit(plan, options, line);
 	return err ? err : bench_plan_add(plan, &c);
 }
 
 /* Both ways, staged and inherited, by size. What rides in the command itself is the same
  * from whatever host memory. */
-static int add_sizes(struct bench_plan *plan, bool quick)
+static int add_sizes(struct bench_plan *plan, const struct bench_options *options,
+		     bool quick)
 {
 	int err = 0;
 
@@ -167,12 +170,13 @@ static int add_sizes(struct bench_plan *plan, bool quick)
 		if (size->bytes <= LINE_BYTES && variant.path == COPY_INHERITED)
 			continue;
 		if (!quick || size->quick)
-			err = add(plan, &variant, size->name);
+			err = add(plan, options, &variant, size->name);
 	}
 	return err;
 }
 
-static int add_chips(struct bench_plan *plan, bool quick)
+static int add_chips(struct bench_plan *plan, const struct bench_options *options,
+		     bool quick)
 {
 	static const struct {
 		enum copy_way way;
@@ -192,12 +196,12 @@ static int add_chips(struct bench_plan *plan, bool quick)
 						      .chip_count = 2 };
 
 		if (!quick || kinds[i].quick)
-			err = add(plan, &variant, "64MiB");
+			err = add(plan, options, &variant, "64MiB");
 	}
 	return err;
 }
 
-static int add_pages(struct bench_plan *plan)
+static int add_pages(struct bench_plan *plan, const struct bench_options *options)
 {
 	int err = 0;
 
@@ -210,7 +214,7 @@ static int add_pages(struct bench_plan *plan)
 			.chip_count = 1,
 		};
 
-		err = add(plan, &variant, "64MiB");
+		err = add(plan, options, &variant, "64MiB");
 	}
 	return err;
 }
@@ -224,11 +228,11 @@ static int copy_plan(struct bench_plan *plan, const struct bench_options *option
 	line_count = 0;
 	err = add_dispatch(plan);
 	if (!err)
-		err = add_sizes(plan, quick);
+		err = add_sizes(plan, options, quick);
 	if (!err)
-		err = add_chips(plan, quick);
+		err = add_chips(plan, options, quick);
 	if (!err && !quick)
-		err = add_pages(plan);
+		err = add_pages(plan, options);
 	if (!err && !quick)
 		err = copy_engine_plan(plan);
 	return err;

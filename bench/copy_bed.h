@@ -58,11 +58,11 @@ enum copy_block {
 };
 
 /* 0, BENCH_SKIP with a text, or negative errno; each get needs a put. */
-int copy_block_get(enum copy_block block, size_t bytes);
-void copy_block_put(enum copy_block block);
+int copy_block_get(enum copy_block which, size_t bytes);
+void copy_block_put(enum copy_block which);
 /* Valid once every case has been set up. */
-uint8_t *copy_block_at(enum copy_block block);
-size_t copy_block_bytes(enum copy_block block);
+uint8_t *copy_block_at(enum copy_block which);
+size_t copy_block_bytes(enum copy_block which);
 
 /* Where the host's side of a case lies, and where memory like its device's. */
 enum copy_block copy_host_block(const struct copy_variant *variant);
