@@ -99,12 +99,15 @@ static void fill_ring(struct rpi_arena *arena, const struct plan *plan, uint32_t
 	ring->pinned_seq = RPI_UNPINNED;
 	ring->pinned_heap = RPI_UNPINNED;
 	ring->heap.size = sizing->size[RPI_HEAP][idx];
+	/* One lap on, so that the position before any of these is none below 0. */
+	ring->heap.top = ring->heap.tail = ring->heap.size;
 	ring->heap_memory = arena->memory + plan->heap[idx];
 	ring->owners = (uint32_t *)(arena->memory + plan->owners[idx]);
 	ring->args.size = arg_bytes(sizing, idx);
 	ring->args_memory = arena->memory + plan->args[idx];
 	ring->edges.edge = (struct rpi_edge *)(arena->memory + plan->edges[idx]);
 	ring->edges.size = sizing->size[RPI_DEP_POOL][idx];
+	ring->small_pool = ring->edges.size < RP_MAX_TASK_TENSORS;
 }
 
 /* Mapped with slack, so that the heaps can begin where a huge page may. */

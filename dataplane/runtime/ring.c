@@ -19,8 +19,9 @@ uint64_t rpi_ring_place(const struct rpi_ring *ring, uint64_t bytes, bool serial
 	return rpi_lap_place(heap, bytes);
 }
 
-static void own(struct rpi_ring *ring, uint64_t offset, uint64_t bytes, uint32_t slot_idx)
+static void own(struct rpi_ring *ring, uint64_t offset, uint64_t bytes)
 {
+	uint32_t slot_idx = (uint32_t)((ring->head - ring->base) & (ring->window - 1));
 	uint64_t granule = offset / RPI_OUTPUT_ALIGN;
 	uint64_t past = (offset + bytes) / RPI_OUTPUT_ALIGN;
 
@@ -40,11 +41,14 @@ void *rpi_ring_take_block(struct rpi_ring *ring, uint64_t begin, uint64_t bytes,
 	if (slot) {
 		if (ring->last_block)
 			ring->last_block->heap_next = begin;
+		else
+			ring->first_block = begin;
 		slot->has_block = true;
 		slot->heap_next = UINT64_MAX;
 		ring->last_block = slot;
-		own(ring, offset, bytes, (uint32_t)(slot - ring->slots));
 	}
+	if (slot || ring->small_pool)
+		own(ring, offset, bytes);
 	ring->heap.top = begin + bytes;
 	used = ring->heap.top - ring->heap.tail;
 	if (used > ring->heap_peak)

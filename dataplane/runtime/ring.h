@@ -49,7 +49,9 @@ struct rpi_ring {
 	uint8_t *heap_memory;
 	/* Per RPI_OUTPUT_ALIGN bytes of the heap: the slot of the kernel they belong to. */
 	uint32_t *owners;
-	struct rpi_slot *last_block; /* of the live kernels with outputs, the newest */
+	struct rpi_slot *last_block; /* of the kernels in slots with outputs, the newest */
+	uint64_t first_block;	     /* where the outputs of kernels in slots begin */
+	bool small_pool; /* so that owners matter to plain kernels too */
 
 	struct rpi_lap args;
 	uint8_t *args_memory;
@@ -87,8 +89,8 @@ static inline uint64_t rpi_ring_heap_tail(const struct rpi_ring *ring, uint64_t 
 /* Where a block of `bytes` will begin; see ring.c. */
 uint64_t rpi_ring_place(const struct rpi_ring *ring, uint64_t bytes, bool serial);
 
-/* Take a block that fits, for a kernel that is submitted into `slot` (NULL: it has run
- * before any other is submitted). */
+/* Take a block that fits for the kernel that is about to be `head`; `slot` is its, NULL
+ * for a plain one. */
 void *rpi_ring_take_block(struct rpi_ring *ring, uint64_t begin, uint64_t bytes,
 			  struct rpi_slot *slot);
 

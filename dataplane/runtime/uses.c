@@ -29,24 +29,36 @@ static uint32_t bucket_of(uint32_t level, uint64_t granule)
 	return (uint32_t)(key >> 52) & (RPI_USE_BUCKETS - 1);
 }
 
+static void index_init(struct rpi_use_index *index)
+{
+	memset(index->level_first, 0xff, sizeof(index->level_first));
+	memset(index->bucket, 0xff, sizeof(index->bucket));
+}
+
 void rpi_uses_init(struct rpi_uses *uses, struct rpi_use *memory, uint32_t size)
 {
 	memset(uses, 0, sizeof(*uses));
 	uses->use = memory;
 	uses->size = size;
 	uses->free = RPI_NO_USE;
-	memset(uses->level_first, 0xff, sizeof(uses->level_first));
-	memset(uses->bucket, 0xff, sizeof(uses->bucket));
+	index_init(&uses->reads);
+	index_init(&uses->writes);
+}
+
+static struct rpi_use_index *index_of(struct rpi_uses *uses, const struct rpi_use *use)
+{
+	return use->write ? &uses->writes : &uses->reads;
 }
 
 static void file(struct rpi_uses *uses, uint32_t idx, uint32_t level)
 {
 	struct rpi_use *use = &uses->use[idx];
-	uint32_t *bucket, *first = &uses->level_first[level];
+	struct rpi_use_index *index = index_of(uses, use);
+	uint32_t *bucket, *first = &index->level_first[level];
 
 	use->level = (uint8_t)level;
 	use->bucket = bucket_of(level, use->view.base >> level);
-	bucket = &uses->bucket[use->bucket];
+	bucket = &index->bucket[use->bucket];
 	use->prev = RPI_NO_USE;
 	use->next = *bucket;
 	if (*bucket != RPI_NO_USE)
@@ -58,29 +70,30 @@ static void file(struct rpi_uses *uses, uint32_t idx, uint32_t level)
 		uses->use[*first].level_prev = idx;
 	*first = idx;
 	use->filed = true;
-	if (!uses->level_count[level]++)
-		uses->levels |= UINT64_C(1) << level;
+	if (!index->level_count[level]++)
+		index->levels |= UINT64_C(1) << level;
 }
 
 static void unfile(struct rpi_uses *uses, struct rpi_use *use)
 {
+	struct rpi_use_index *index = index_of(uses, use);
 	uint32_t level = use->level;
 
 	if (use->prev != RPI_NO_USE)
 		uses->use[use->prev].next = use->next;
 	else
-		uses->bucket[use->bucket] = use->next;
+		index->bucket[use->bucket] = use->next;
 	if (use->next != RPI_NO_USE)
 		uses->use[use->next].prev = use->prev;
 	if (use->level_prev != RPI_NO_USE)
 		uses->use[use->level_prev].level_next = use->level_next;
 	else
-		uses->level_first[level] = use->level_next;
+		index->level_first[level] = use->level_next;
 	if (use->level_next != RPI_NO_USE)
 		uses->use[use->level_next].level_prev = use->level_prev;
 	use->filed = false;
-	if (!--uses->level_count[level])
-		uses->levels &= ~(UINT64_C(1) << level);
+	if (!--index->level_count[level])
+		index->levels &= ~(UINT64_C(1) << level);
 }
 
 void rpi_uses_add(struct rpi_uses *uses, const struct rpi_view *view, bool write,
@@ -143,8 +156,6 @@ static inline void judge(struct look *look, struct rpi_use *use)
 {
 	struct rpi_slot *slot = use->slot;
 
-	if (!look->write && !use->write)
-		return;
 	if (!rpi_footprint_meet(look->view, &use->view))
 		return;
 	if (look->write && rpi_footprint_covers(look->view, &use->view))
@@ -157,9 +168,10 @@ static inline void judge(struct look *look, struct rpi_use *use)
 		look->found[look->count++] = slot;
 }
 
-static void look_in_bucket(struct look *look, uint32_t bucket)
+static void look_in_bucket(struct look *look, const struct rpi_use_index *index,
+			   uint32_t bucket)
 {
-	uint32_t idx = look->uses->bucket[bucket];
+	uint32_t idx = index->bucket[bucket];
 
 	while (idx != RPI_NO_USE) {
 		struct rpi_use *use = &look->uses->use[idx];
@@ -170,15 +182,39 @@ static void look_in_bucket(struct look *look, uint32_t bucket)
 	}
 }
 
-static void look_in_level(struct look *look, uint32_t level)
+static void look_in_level(struct look *look, const struct rpi_use_index *index,
+			  uint32_t level)
 {
-	uint32_t idx = look->uses->level_first[level];
+	uint32_t idx = index->level_first[level];
 
 	while (idx != RPI_NO_USE) {
 		struct rpi_use *use = &look->uses->use[idx];
 
 		idx = use->level_next;
 		judge(look, use);
+	}
+}
+
+static void look_in(struct look *look, const struct rpi_use_index *index)
+{
+	uint64_t low = look->view->base;
+	uint64_t high = low + (uint64_t)look->view->span_bytes - 1;
+	uint64_t levels = index->levels;
+
+	while (levels) {
+		uint32_t level = (uint32_t)__builtin_ctzll(levels);
+		uint64_t first = low >> level, last = high >> level;
+
+		levels &= levels - 1;
+		first -= first > 0;
+		if (level == RPI_USE_LEVELS - 1 ||
+		    (last - first >= FEW_GRANULES &&
+		     last - first >= index->level_count[level])) {
+			look_in_level(look, index, level);
+			continue;
+		}
+		for (; first <= last; first++)
+			look_in_bucket(look, index, bucket_of(level, first));
 	}
 }
 
@@ -191,23 +227,9 @@ uint32_t rpi_uses_find(struct rpi_uses *uses, const struct rpi_view *view, bool 
 			     .stamp = stamp,
 			     .found = found,
 			     .count = count };
-	uint64_t low = view->base, high = view->base + (uint64_t)view->span_bytes - 1;
-	uint64_t levels = uses->levels;
 
-	while (levels) {
-		uint32_t level = (uint32_t)__builtin_ctzll(levels);
-		uint64_t first = low >> level, last = high >> level;
-
-		levels &= levels - 1;
-		first -= first > 0;
-		if (level == RPI_USE_LEVELS - 1 ||
-		    (last - first >= FEW_GRANULES &&
-		     last - first >= uses->level_count[level])) {
-			look_in_level(&look, level);
-			continue;
-		}
-		for (; first <= last; first++)
-			look_in_bucket(&look, bucket_of(level, first));
-	}
+	look_in(&look, &uses->writes);
+	if (write)
+		look_in(&look, &uses->reads);
 	return look.count;
 }

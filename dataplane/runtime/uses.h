@@ -9,6 +9,9 @@
  * each level in use is looked at there, or as a whole where that is less. So the cost
  * follows the uses nearby, not the size of buffers or how many there are.
  *
+ * Reads and writes are filed apart: a read looks at writes only, however many read the
+ * same.
+ *
  * A use goes when its kernel has ended; before that it is passed over from the moment
  * of the end on. A write that covers an older use takes its place at once: whoever
  * follows the write follows what the write had to follow.
@@ -40,17 +43,22 @@ struct rpi_use {
 	struct rpi_view view;
 };
 
-struct rpi_uses {
-	struct rpi_use *use; /* [size] */
-	uint32_t size;
-	uint32_t fresh;	   /* from here on they were never taken */
-	uint32_t free;	   /* list of those that were; RPI_NO_USE: none */
-	uint32_t count;	   /* taken */
-	uint32_t peak;
-	uint64_t levels;   /* bit set: the level has uses */
+/* The uses of one kind: reads or writes. */
+struct rpi_use_index {
+	uint64_t levels; /* bit set: the level has uses */
 	uint32_t level_count[RPI_USE_LEVELS];
 	uint32_t level_first[RPI_USE_LEVELS];
 	uint32_t bucket[RPI_USE_BUCKETS];
+};
+
+struct rpi_uses {
+	struct rpi_use *use; /* [size] */
+	uint32_t size;
+	uint32_t fresh; /* from here on they were never taken */
+	uint32_t free;	/* list of those that were; RPI_NO_USE: none */
+	uint32_t count; /* taken */
+	uint32_t peak;
+	struct rpi_use_index reads, writes;
 };
 
 void rpi_uses_init(struct rpi_uses *uses, struct rpi_use *memory, uint32_t size);
