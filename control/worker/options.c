@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "completion/ring_fd.h"
+#include "runtime/runtime.h"
 #include "worker/worker.h"
 
 #define DEFAULT_STARTUP_TIMEOUT_S 300.0
@@ -94,6 +95,14 @@ static int check(const struct rp_worker_options *options)
 				  MIN_ARG_BYTES, MAX_ARG_BYTES);
 	if (!err)
 		err = check_range("handle_count", options->handle_count, 2, MAX_HANDLES);
+	if (!err)
+		err = check_enum("compute_threads", options->compute_threads,
+				 RPI_COMPUTE_THREADS_MAX);
+	if (!err)
+		err = check_range("arena_cache", options->arena_cache, 1,
+				  RPI_ARENA_CACHED);
+	if (!err && options->prewarm)
+		err = rp_run_config_check(options->prewarm);
 	if (err)
 		return err;
 	if (options->task_ring_slots & (options->task_ring_slots - 1))
@@ -156,5 +165,7 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 			      ~(size_t)(RPI_SHARE_ALIGN - 1);
 	if (!out->handle_count)
 		out->handle_count = DEFAULT_HANDLES;
+	if (!out->arena_cache)
+		out->arena_cache = 1;
 	return check(out);
 }

@@ -74,7 +74,7 @@ static void make_plan(const struct rpi_sizing *sizing, struct plan *plan)
 		uint64_t window = sizing->size[RPI_TASK_WINDOW][ring];
 
 		windows += window;
-		plan->slots[ring] = lay(plan, window, sizeof(struct rpi_slot),
+		plan->slots[ring] = lay(plan, window, sizeof(struct rpi_flight),
 					PAGE_BYTES);
 		plan->edges[ring] = lay(plan, sizing->size[RPI_DEP_POOL][ring],
 					sizeof(struct rpi_edge), PAGE_BYTES);
@@ -85,7 +85,7 @@ static void make_plan(const struct rpi_sizing *sizing, struct plan *plan)
 	}
 	plan->uses = lay(plan, 1, sizeof(struct rpi_uses), PAGE_BYTES);
 	plan->use_memory = lay(plan, RPI_USES_MAX, sizeof(struct rpi_use), PAGE_BYTES);
-	plan->found = lay(plan, windows, sizeof(struct rpi_slot *), PAGE_BYTES);
+	plan->found = lay(plan, windows, sizeof(struct rpi_flight *), PAGE_BYTES);
 	lay(plan, 0, 0, PAGE_BYTES);
 }
 
@@ -94,7 +94,7 @@ static void fill_ring(struct rpi_arena *arena, const struct plan *plan, uint32_t
 	const struct rpi_sizing *sizing = &arena->sizing;
 	struct rpi_ring *ring = &arena->rings[idx];
 
-	ring->slots = (struct rpi_slot *)(arena->memory + plan->slots[idx]);
+	ring->slots = (struct rpi_flight *)(arena->memory + plan->slots[idx]);
 	ring->window = sizing->size[RPI_TASK_WINDOW][idx];
 	ring->pinned_seq = RPI_UNPINNED;
 	ring->pinned_heap = RPI_UNPINNED;
@@ -164,7 +164,7 @@ static int build(const struct rpi_sizing *sizing, enum rp_page_policy pages,
 	for (i = 0; i < RP_RING_COUNT; i++)
 		fill_ring(arena, &plan, i);
 	arena->uses = (struct rpi_uses *)(arena->memory + plan.uses);
-	arena->found = (struct rpi_slot **)(arena->memory + plan.found);
+	arena->found = (struct rpi_flight **)(arena->memory + plan.found);
 	rpi_uses_init(arena->uses, (struct rpi_use *)(arena->memory + plan.use_memory),
 		      RPI_USES_MAX);
 	*arena_out = arena;

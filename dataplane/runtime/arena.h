@@ -25,7 +25,7 @@ struct rpi_arena {
 	struct rpi_ring rings[RP_RING_COUNT];
 	struct rpi_uses *uses;
 	/* Kernels that the one being submitted follows: as many as can be in flight. */
-	struct rpi_slot **found;
+	struct rpi_flight **found;
 	uint8_t *memory; /* the mapping; the heaps lie at its front */
 	size_t bytes;
 	size_t heap_bytes; /* of the four heaps, without gaps between */

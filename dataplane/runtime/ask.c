@@ -20,7 +20,7 @@ static int check_in_heap(struct rpi_runtime *runtime, uint32_t idx)
 {
 	const struct rpi_view *view = &runtime->ask.view[idx];
 	uint64_t position;
-	struct rpi_ring *ring = rpi_heap_find(runtime->arena, view->base, &position);
+	struct rpi_ring *ring = rpi_arena_find(runtime->arena, view->base, &position);
 
 	if (rpi_likely(!ring))
 		return 0;

@@ -25,7 +25,7 @@
 #define READY_LOOK_NS 20000u
 #define READY_SPINS   1000u
 
-static bool ended(const struct rpi_slot *slot)
+static bool ended(const struct rpi_flight *slot)
 {
 	/* K3 */
 	return atomic_load_explicit(&slot->done, memory_order_acquire);
@@ -42,7 +42,7 @@ static void look_at_cancel(struct rpi_runtime *runtime)
 		      "rp_chip_submit: the run has failed elsewhere");
 }
 
-static void sleep_for(struct rpi_runtime *runtime, struct rpi_slot *slot)
+static void sleep_for(struct rpi_runtime *runtime, struct rpi_flight *slot)
 {
 	uint32_t bell =
 		atomic_load_explicit(&runtime->awaited_bell, memory_order_acquire);
@@ -67,7 +67,7 @@ static void idle_alone(struct rpi_runtime *runtime)
 		nanosleep(&moment, NULL);
 }
 
-void rpi_await(struct rpi_runtime *runtime, struct rpi_slot *slot)
+void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
 {
 	const uint64_t budget = rpi_clock_from_ns(
 		runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);

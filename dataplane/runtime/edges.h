@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/slot.h"
+#include "runtime/flight.h"
 
 struct rpi_edges {
 	struct rpi_edge *edge; /* [size] */

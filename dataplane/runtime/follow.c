@@ -11,7 +11,7 @@
 #include "runtime/runtime.h"
 
 /* Note a kernel once a submit. Returns the new count. */
-static uint32_t note(struct rpi_slot *slot, uint64_t stamp, struct rpi_slot **found,
+static uint32_t note(struct rpi_flight *slot, uint64_t stamp, struct rpi_flight **found,
 		     uint32_t count)
 {
 	if (slot->stamp == stamp)
@@ -24,7 +24,7 @@ static uint32_t note(struct rpi_slot *slot, uint64_t stamp, struct rpi_slot **fo
 }
 
 static uint32_t find_explicit(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-			      struct rpi_slot **found, uint32_t count)
+			      struct rpi_flight **found, uint32_t count)
 {
 	size_t i;
 
@@ -45,14 +45,14 @@ static bool takes_part(const struct rp_arg *arg)
 }
 
 /* Whether its memory was allocated a moment ago: then nobody has used it yet. */
-static bool fresh(const struct rp_kernel *kernel, uint32_t arg, const struct rpi_slot *slot)
+static bool fresh(const struct rp_kernel *kernel, uint32_t arg, const struct rpi_flight *slot)
 {
 	/* The slot's copy has the address that the caller's lacks so far. */
 	return kernel->args[arg].u.tensor.data != slot->args[arg].u.tensor.data;
 }
 
 static uint32_t find_automatic(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-			       const struct rpi_slot *slot, uint32_t count)
+			       const struct rpi_flight *slot, uint32_t count)
 {
 	const struct rpi_ask *ask = &runtime->ask;
 	uint32_t i;
@@ -70,7 +70,7 @@ static uint32_t find_automatic(struct rpi_runtime *runtime, const struct rp_kern
 }
 
 static void add_uses(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-		     struct rpi_slot *slot)
+		     struct rpi_flight *slot)
 {
 	const struct rpi_ask *ask = &runtime->ask;
 	uint32_t i;
@@ -85,7 +85,7 @@ static void add_uses(struct rpi_runtime *runtime, const struct rp_kernel *kernel
 }
 
 /* True when the producer has ended and no edge is needed. */
-static bool wire(struct rpi_slot *producer, struct rpi_edge *edge, struct rpi_slot *slot)
+static bool wire(struct rpi_flight *producer, struct rpi_edge *edge, struct rpi_flight *slot)
 {
 	/* K2 */
 	struct rpi_edge *first =
@@ -113,9 +113,9 @@ static struct rpi_edge *take_edge(struct rpi_runtime *runtime, struct rpi_ring *
 }
 
 void rpi_follow(struct rpi_runtime *runtime, const struct rpi_scope *scope,
-		const struct rp_kernel *kernel, struct rpi_slot *slot)
+		const struct rp_kernel *kernel, struct rpi_flight *slot)
 {
-	struct rpi_slot **found = runtime->arena->found;
+	struct rpi_flight **found = runtime->arena->found;
 	uint32_t count = 0, met = 1, i;
 
 	runtime->stamp++;
@@ -154,8 +154,8 @@ void rpi_follow_hold(struct rpi_runtime *runtime, uint32_t ring_idx, uint64_t se
 	for (i = 0; i < ask->tensor_count; i++) {
 		uintptr_t base = ask->view[ask->tensor[i]].base;
 		uint64_t position;
-		struct rpi_ring *ring = rpi_heap_find(runtime->arena, base, &position);
-		struct rpi_slot *owner;
+		struct rpi_ring *ring = rpi_arena_find(runtime->arena, base, &position);
+		struct rpi_flight *owner;
 
 		/* Outputs of plain kernels are kept by their scope, whose end waits. */
 		if (!ring || !ring->last_block || position < ring->first_block)
@@ -167,7 +167,7 @@ void rpi_follow_hold(struct rpi_runtime *runtime, uint32_t ring_idx, uint64_t se
 }
 
 /* The kernel of an open scope that an id stands for, or NULL. */
-static struct rpi_slot *pinned_by_id(struct rpi_runtime *runtime, rp_kernel_id id)
+static struct rpi_flight *pinned_by_id(struct rpi_runtime *runtime, rp_kernel_id id)
 {
 	const struct rpi_ring *ring = &runtime->arena->rings[rpi_id_ring(id)];
 
@@ -176,10 +176,10 @@ static struct rpi_slot *pinned_by_id(struct rpi_runtime *runtime, rp_kernel_id i
 	return rpi_ring_slot(ring, rpi_id_seq(id));
 }
 
-static struct rpi_slot *pinned_by_heap(struct rpi_runtime *runtime, uintptr_t base)
+static struct rpi_flight *pinned_by_heap(struct rpi_runtime *runtime, uintptr_t base)
 {
 	uint64_t position;
-	struct rpi_ring *ring = rpi_heap_find(runtime->arena, base, &position);
+	struct rpi_ring *ring = rpi_arena_find(runtime->arena, base, &position);
 
 	if (!ring || !ring->small_pool)
 		return NULL;
@@ -197,7 +197,7 @@ int rpi_follow_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 {
 	const struct rpi_ask *ask = &runtime->ask;
 	uint64_t stamp = ++runtime->stamp, count = 0;
-	struct rpi_slot *slot;
+	struct rpi_flight *slot;
 	size_t i;
 
 	for (i = 0; i < kernel->dep_count; i++) {

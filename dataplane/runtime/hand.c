@@ -7,7 +7,7 @@
 #include "base/futex.h"
 #include "runtime/runtime.h"
 
-void rpi_hand_give(struct rpi_hand *hand, struct rpi_slot *slot)
+void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot)
 {
 	struct rpi_runtime *runtime = hand->runtime;
 
@@ -27,7 +27,7 @@ void rpi_hand_give(struct rpi_hand *hand, struct rpi_slot *slot)
 }
 
 /* Tell the consumers, then whoever waits for this very kernel. */
-static void complete(struct rpi_hand *hand, struct rpi_slot *slot)
+static void complete(struct rpi_hand *hand, struct rpi_flight *slot)
 {
 	struct rpi_runtime *runtime = hand->runtime;
 	/* K2 */
@@ -37,7 +37,7 @@ static void complete(struct rpi_hand *hand, struct rpi_slot *slot)
 	while (edge) {
 		/* The edge is its consumer's: gone once that has run. */
 		struct rpi_edge *next = edge->next;
-		struct rpi_slot *consumer = edge->consumer;
+		struct rpi_flight *consumer = edge->consumer;
 
 		/* K2 */
 		if (atomic_fetch_sub_explicit(&consumer->pending, 1,
@@ -58,10 +58,10 @@ static void complete(struct rpi_hand *hand, struct rpi_slot *slot)
 }
 
 /* Back to the end of the queue. If that is full, change places with its first. */
-static void put_aside(struct rpi_hand *hand, struct rpi_slot *slot)
+static void put_aside(struct rpi_hand *hand, struct rpi_flight *slot)
 {
 	while (!rpi_ready_put(&hand->runtime->ready, slot)) {
-		struct rpi_slot *other = rpi_ready_take(&hand->runtime->ready);
+		struct rpi_flight *other = rpi_ready_take(&hand->runtime->ready);
 
 		if (!other)
 			continue;
@@ -73,7 +73,7 @@ static void put_aside(struct rpi_hand *hand, struct rpi_slot *slot)
 enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 {
 	struct rpi_runtime *runtime = hand->runtime;
-	struct rpi_slot *slot = hand->own;
+	struct rpi_flight *slot = hand->own;
 	int status;
 
 	if (slot)

@@ -13,7 +13,7 @@ void rpi_ready_init(struct rpi_ready *ready)
 		atomic_init(&ready->cells[i].turn, i);
 }
 
-bool rpi_ready_put(struct rpi_ready *ready, struct rpi_slot *slot)
+bool rpi_ready_put(struct rpi_ready *ready, struct rpi_flight *slot)
 {
 	uint64_t at = atomic_load_explicit(&ready->put_at, memory_order_relaxed);
 
@@ -41,7 +41,7 @@ bool rpi_ready_put(struct rpi_ready *ready, struct rpi_slot *slot)
 	}
 }
 
-struct rpi_slot *rpi_ready_take(struct rpi_ready *ready)
+struct rpi_flight *rpi_ready_take(struct rpi_ready *ready)
 {
 	uint64_t at = atomic_load_explicit(&ready->take_at, memory_order_relaxed);
 
@@ -49,7 +49,7 @@ struct rpi_slot *rpi_ready_take(struct rpi_ready *ready)
 		struct rpi_ready_cell *cell = &ready->cells[at & MASK];
 		/* R1 */
 		uint64_t turn = atomic_load_explicit(&cell->turn, memory_order_acquire);
-		struct rpi_slot *slot;
+		struct rpi_flight *slot;
 
 		if (turn == at + 1) {
 			/* Relaxed: the cell is this one's until its turn is stored. */

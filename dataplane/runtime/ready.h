@@ -22,13 +22,13 @@
 
 #include "base/cpu.h"
 
-struct rpi_slot;
+struct rpi_flight;
 
 #define RPI_READY_CELLS 4096u
 
 struct rpi_ready_cell {
 	_Atomic uint64_t turn; /* R1, R2: position + 1 when full, of the next lap when free */
-	struct rpi_slot *slot;
+	struct rpi_flight *slot;
 };
 
 struct rpi_ready {
@@ -40,10 +40,10 @@ struct rpi_ready {
 void rpi_ready_init(struct rpi_ready *ready);
 
 /* False: it is full. */
-bool rpi_ready_put(struct rpi_ready *ready, struct rpi_slot *slot);
+bool rpi_ready_put(struct rpi_ready *ready, struct rpi_flight *slot);
 
 /* NULL: there is none, or the first is still being put. */
-struct rpi_slot *rpi_ready_take(struct rpi_ready *ready);
+struct rpi_flight *rpi_ready_take(struct rpi_ready *ready);
 
 /* Whether some have been put, or are about to be, and not been taken. */
 static inline bool rpi_ready_any(struct rpi_ready *ready)

@@ -30,7 +30,7 @@ static void own(struct rpi_ring *ring, uint64_t offset, uint64_t bytes)
 }
 
 void *rpi_ring_take_block(struct rpi_ring *ring, uint64_t begin, uint64_t bytes,
-			  struct rpi_slot *slot)
+			  struct rpi_flight *slot)
 {
 	uint64_t offset = rpi_lap_offset(&ring->heap, begin);
 	uint64_t used;
@@ -62,7 +62,7 @@ bool rpi_ring_pass(struct rpi_ring *ring, struct rpi_uses *uses)
 	uint64_t edge_mark = 0, arg_mark = 0;
 
 	while (done < ring->head) {
-		struct rpi_slot *slot = rpi_ring_slot(ring, done);
+		struct rpi_flight *slot = rpi_ring_slot(ring, done);
 
 		/* K3 */
 		if (!atomic_load_explicit(&slot->done, memory_order_acquire))
@@ -80,7 +80,7 @@ bool rpi_ring_pass(struct rpi_ring *ring, struct rpi_uses *uses)
 	return true;
 }
 
-static bool held(const struct rpi_slot *slot, const struct rpi_ring *rings)
+static bool held(const struct rpi_flight *slot, const struct rpi_ring *rings)
 {
 	uint32_t ring;
 
@@ -100,7 +100,7 @@ void rpi_ring_retire(struct rpi_ring *ring, const struct rpi_ring *rings)
 			ring->heap.tail = ring->heap.top;
 	}
 	while (ring->tail < until) {
-		struct rpi_slot *slot = rpi_ring_slot(ring, ring->tail);
+		struct rpi_flight *slot = rpi_ring_slot(ring, ring->tail);
 
 		if (slot->has_block) {
 			if (held(slot, rings))

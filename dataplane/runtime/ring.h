@@ -14,7 +14,7 @@
  * while all that stand in slots have retired, so that the plain ones come first in
  * [tail, head).
  *
- * Used by the submitter only; of a slot, see slot.h.
+ * Used by the submitter only; of a slot, see flight.h.
  *
  * Never: a system call, an allocation, a lock, a log line.
  */
@@ -35,7 +35,7 @@
 #define RPI_UNPINNED	 UINT64_MAX
 
 struct rpi_ring {
-	struct rpi_slot *slots; /* [window] */
+	struct rpi_flight *slots; /* [window] */
 	uint64_t window;	/* a power of two */
 	uint64_t head, done, tail;
 	uint64_t base; /* the kernel in slot 0; stepped to head when the ring is empty */
@@ -49,7 +49,7 @@ struct rpi_ring {
 	uint8_t *heap_memory;
 	/* Per RPI_OUTPUT_ALIGN bytes of the heap: the slot of the kernel they belong to. */
 	uint32_t *owners;
-	struct rpi_slot *last_block; /* of the kernels in slots with outputs, the newest */
+	struct rpi_flight *last_block; /* of the kernels in slots with outputs, the newest */
 	uint64_t first_block;	     /* where the outputs of kernels in slots begin */
 	bool small_pool; /* so that owners matter to plain kernels too */
 
@@ -61,7 +61,7 @@ struct rpi_ring {
 	uint64_t heap_peak;
 };
 
-static inline struct rpi_slot *rpi_ring_slot(const struct rpi_ring *ring, uint64_t seq)
+static inline struct rpi_flight *rpi_ring_slot(const struct rpi_ring *ring, uint64_t seq)
 {
 	return &ring->slots[(seq - ring->base) & (ring->window - 1)];
 }
@@ -92,7 +92,7 @@ uint64_t rpi_ring_place(const struct rpi_ring *ring, uint64_t bytes, bool serial
 /* Take a block that fits for the kernel that is about to be `head`; `slot` is its, NULL
  * for a plain one. */
 void *rpi_ring_take_block(struct rpi_ring *ring, uint64_t begin, uint64_t bytes,
-			  struct rpi_slot *slot);
+			  struct rpi_flight *slot);
 
 /* Take note of kernels that have ended, in order: their uses, edges and arguments are
  * free. True when there were some. */

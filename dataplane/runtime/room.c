@@ -112,7 +112,7 @@ int rpi_room_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 }
 
 /* The oldest kernel that has not ended, of this ring or else of any. */
-static struct rpi_slot *oldest(struct rpi_runtime *runtime, const struct rpi_ring *ring)
+static struct rpi_flight *oldest(struct rpi_runtime *runtime, const struct rpi_ring *ring)
 {
 	uint32_t i;
 
@@ -127,9 +127,9 @@ static struct rpi_slot *oldest(struct rpi_runtime *runtime, const struct rpi_rin
 }
 
 /* What the ring's tail waits for: its own end, or a kernel that was given its outputs. */
-static struct rpi_slot *blocker(struct rpi_runtime *runtime, const struct rpi_ring *ring)
+static struct rpi_flight *blocker(struct rpi_runtime *runtime, const struct rpi_ring *ring)
 {
-	const struct rpi_slot *slot;
+	const struct rpi_flight *slot;
 	uint32_t i;
 
 	if (ring->tail == ring->done || ring->tail < ring->plain_end)
@@ -150,7 +150,7 @@ uint64_t rpi_room_await(struct rpi_runtime *runtime, struct rpi_ring *ring,
 	const uint64_t fresh = runtime->ask.fresh_bytes;
 
 	for (;;) {
-		struct rpi_slot *slot;
+		struct rpi_flight *slot;
 		bool slots, heap, args;
 		uint64_t arg_begin;
 

@@ -41,7 +41,7 @@ struct rpi_runtime_config {
 /* One thread that runs kernels; the submitter is one too. */
 struct rpi_hand {
 	struct rpi_runtime *runtime;
-	struct rpi_slot *own; /* kernels that it made ready and kept */
+	struct rpi_flight *own; /* kernels that it made ready and kept */
 	uint32_t misses;      /* kernels in a row that were not `ready` */
 	pthread_t thread;
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
@@ -109,7 +109,7 @@ struct rpi_runtime {
 	/* Shared with the crew. */
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_fault fault;
 	/* The slot whose end the submitter sleeps for; see await.c. */
-	_Alignas(RPI_SHARE_ALIGN) _Atomic(struct rpi_slot *) awaited;
+	_Alignas(RPI_SHARE_ALIGN) _Atomic(struct rpi_flight *) awaited;
 	_Atomic uint32_t awaited_bell;
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t sleepers; /* of the crew; crew.c */
 	_Atomic uint32_t crew_bell;
@@ -189,7 +189,7 @@ uint64_t rpi_room_await(struct rpi_runtime *runtime, struct rpi_ring *ring,
 /* follow.c: wire a kernel, in its slot but not in the ring yet, to those that it must
  * follow, and let it start when they have ended. */
 void rpi_follow(struct rpi_runtime *runtime, const struct rpi_scope *scope,
-		const struct rp_kernel *kernel, struct rpi_slot *slot);
+		const struct rp_kernel *kernel, struct rpi_flight *slot);
 /* Let the owners of its heap arguments stay until kernel `seq` of ring `ring` ended. */
 void rpi_follow_hold(struct rpi_runtime *runtime, uint32_t ring, uint64_t seq);
 /* -ENOSPC if the kernels that it is sure to follow are more than the pool has edges. */
@@ -213,7 +213,7 @@ static inline rp_kernel_id rpi_id_make(uint32_t ring, uint64_t seq)
 }
 
 /* The ring whose heap an address lies in, and the position there; NULL: none's. */
-static inline struct rpi_ring *rpi_heap_find(struct rpi_arena *arena, uintptr_t address,
+static inline struct rpi_ring *rpi_arena_find(struct rpi_arena *arena, uintptr_t address,
 					     uint64_t *position_out)
 {
 	uint64_t offset = address - (uintptr_t)arena->memory;
@@ -234,14 +234,14 @@ static inline struct rpi_ring *rpi_heap_find(struct rpi_arena *arena, uintptr_t 
 }
 
 /* await.c: until the kernel in a slot has ended, running others meanwhile. */
-void rpi_await(struct rpi_runtime *runtime, struct rpi_slot *slot);
+void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot);
 /* Until all that was submitted has ended. */
 void rpi_await_all(struct rpi_runtime *runtime);
 /* Note what has ended and retire. True when some had ended. */
 bool rpi_pass(struct rpi_runtime *runtime);
 
 /* hand.c: a kernel may start: keep it or put it into the queue. */
-void rpi_hand_give(struct rpi_hand *hand, struct rpi_slot *slot);
+void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot);
 /* Run one kernel that may start. */
 enum rpi_work rpi_hand_work(struct rpi_hand *hand);
 /* The submitter without a crew: run what may start. */

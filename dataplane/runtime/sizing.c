@@ -113,6 +113,20 @@ int rpi_sizing_check(const char *call, const struct rp_run_config *config)
 	return 0;
 }
 
+int rp_run_config_check(const struct rp_run_config *config)
+{
+	static const char call[] = "rp_run_config_check";
+
+	if (!config)
+		return rpi_fail(-EINVAL, "%s: config NULL", call);
+	if (config->size != sizeof(*config))
+		return rpi_fail(-EINVAL,
+				"%s: config size %zu, expected %zu (use "
+				"rp_run_config_init())",
+				call, config->size, sizeof(*config));
+	return rpi_sizing_check(call, config);
+}
+
 void rpi_sizing_from_config(const struct rp_run_config *config, struct rpi_sizing *out)
 {
 	uint32_t i, ring;

@@ -80,7 +80,7 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	return rpi_fault_repeat(&runtime->fault);
 }
 
-static void fill_slot(struct rpi_slot *slot, const struct rp_kernel *kernel,
+static void fill_slot(struct rpi_flight *slot, const struct rp_kernel *kernel,
 		      uint32_t ring_idx, uint64_t index)
 {
 	slot->fn = kernel->fn;
@@ -119,7 +119,7 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	struct rpi_ask *ask = &runtime->ask;
 	uint64_t arg_bytes = kernel->arg_count * sizeof(*kernel->args);
 	uint64_t arg_begin;
-	struct rpi_slot *slot;
+	struct rpi_flight *slot;
 	struct rp_arg *args;
 
 	rpi_ring_pass(ring, runtime->arena->uses);
@@ -130,7 +130,8 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	args = (struct rp_arg *)(ring->args_memory +
 				 rpi_lap_offset(&ring->args, arg_begin));
 	slot->args = args;
-	memcpy(args, kernel->args, arg_bytes);
+	if (arg_bytes)
+		memcpy(args, kernel->args, arg_bytes);
 	ring->args.top = arg_begin + arg_bytes;
 	slot->arg_mark = ring->args.top;
 	if (ask->fresh_count) {

@@ -97,7 +97,7 @@ static void unfile(struct rpi_uses *uses, struct rpi_use *use)
 }
 
 void rpi_uses_add(struct rpi_uses *uses, const struct rpi_view *view, bool write,
-		  struct rpi_slot *slot)
+		  struct rpi_flight *slot)
 {
 	uint32_t idx = uses->free;
 	struct rpi_use *use;
@@ -124,7 +124,7 @@ void rpi_uses_add(struct rpi_uses *uses, const struct rpi_view *view, bool write
 	file(uses, idx, level_of(view));
 }
 
-void rpi_uses_drop(struct rpi_uses *uses, struct rpi_slot *slot)
+void rpi_uses_drop(struct rpi_uses *uses, struct rpi_flight *slot)
 {
 	uint32_t idx = slot->uses;
 
@@ -148,13 +148,13 @@ struct look {
 	const struct rpi_view *view;
 	bool write;
 	uint64_t stamp;
-	struct rpi_slot **found;
+	struct rpi_flight **found;
 	uint32_t count;
 };
 
 static inline void judge(struct look *look, struct rpi_use *use)
 {
-	struct rpi_slot *slot = use->slot;
+	struct rpi_flight *slot = use->slot;
 
 	if (!rpi_footprint_meet(look->view, &use->view))
 		return;
@@ -219,7 +219,7 @@ static void look_in(struct look *look, const struct rpi_use_index *index)
 }
 
 uint32_t rpi_uses_find(struct rpi_uses *uses, const struct rpi_view *view, bool write,
-		       uint64_t stamp, struct rpi_slot **found, uint32_t count)
+		       uint64_t stamp, struct rpi_flight **found, uint32_t count)
 {
 	struct look look = { .uses = uses,
 			     .view = view,

@@ -25,14 +25,14 @@
 #include <stdint.h>
 
 #include "memory/view.h"
-#include "runtime/slot.h"
+#include "runtime/flight.h"
 
 #define RPI_USE_LEVELS	48u
 #define RPI_USE_BUCKETS 4096u
 
 struct rpi_use {
 	/* All that a look at a view without gaps needs: one line. */
-	_Alignas(RPI_CACHE_LINE) struct rpi_slot *slot;
+	_Alignas(RPI_CACHE_LINE) struct rpi_flight *slot;
 	uint32_t next, prev;		 /* in its bucket */
 	uint32_t level_next, level_prev; /* in its level */
 	uint32_t slot_next;		 /* of the same kernel; in the list of free ones */
@@ -75,13 +75,13 @@ static inline bool rpi_uses_room(const struct rpi_uses *uses, uint32_t count)
  * that a write covers are taken out of the map. Returns the new count.
  */
 uint32_t rpi_uses_find(struct rpi_uses *uses, const struct rpi_view *view, bool write,
-		       uint64_t stamp, struct rpi_slot **found, uint32_t count);
+		       uint64_t stamp, struct rpi_flight **found, uint32_t count);
 
 /* Enter a use of a kernel; there is room. */
 void rpi_uses_add(struct rpi_uses *uses, const struct rpi_view *view, bool write,
-		  struct rpi_slot *slot);
+		  struct rpi_flight *slot);
 
 /* Drop all uses of a kernel that has ended. */
-void rpi_uses_drop(struct rpi_uses *uses, struct rpi_slot *slot);
+void rpi_uses_drop(struct rpi_uses *uses, struct rpi_flight *slot);
 
 #endif

@@ -335,6 +335,7 @@ struct rp_worker_stats {
 	uint64_t arena_misses;	  /* and those that had to wait for them to be built */
 	uint64_t arena_builds;	  /* at prepare, and for each miss */
 	uint64_t arena_build_ns;  /* what those took */
+	uint64_t arena_bytes;	  /* of the arenas that chips hold now, as sized */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

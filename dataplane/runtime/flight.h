@@ -13,8 +13,8 @@
  * Invariant: `done` of a slot is 1 only between its kernel's end and its reuse; only
  * the submitter starts a use, only the hand that ran the kernel ends it.
  */
-#ifndef RPI_RUNTIME_SLOT_H
-#define RPI_RUNTIME_SLOT_H
+#ifndef RPI_RUNTIME_FLIGHT_H
+#define RPI_RUNTIME_FLIGHT_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -25,11 +25,11 @@
 
 #include "base/cpu.h"
 
-struct rpi_slot;
+struct rpi_flight;
 
 struct rpi_edge {
 	struct rpi_edge *next;
-	struct rpi_slot *consumer;
+	struct rpi_flight *consumer;
 };
 
 /* `edges` of a kernel that has ended. */
@@ -37,7 +37,7 @@ struct rpi_edge {
 
 #define RPI_NO_USE	 UINT32_MAX
 
-struct rpi_slot {
+struct rpi_flight {
 	/* The submitter writes this line before the kernel can be seen. */
 	_Alignas(RPI_CACHE_LINE) rp_kernel_fn fn;
 	rp_kernel_ready_fn ready;
@@ -46,7 +46,7 @@ struct rpi_slot {
 	uint64_t index; /* of the kernel in its run */
 	uint32_t arg_count;
 	uint32_t ring;
-	struct rpi_slot *next; /* in the list of one hand */
+	struct rpi_flight *next; /* in the list of one hand */
 	uint64_t edge_mark;    /* edges taken in the ring until after this kernel */
 
 	/* Written as kernels follow and end. */
@@ -65,6 +65,6 @@ struct rpi_slot {
 	_Alignas(RPI_CACHE_LINE) uint64_t hold[RP_RING_COUNT];
 };
 
-static_assert(sizeof(struct rpi_slot) == 3 * RPI_CACHE_LINE, "a slot is three lines");
+static_assert(sizeof(struct rpi_flight) == 3 * RPI_CACHE_LINE, "a slot is three lines");
 
 #endif
