@@ -15,7 +15,7 @@ static const uint32_t crews[] = { 0, 2 };
 /* After a run that failed: the next one works. */
 static void assert_usable(struct rpi_runtime *runtime)
 {
-	struct rp_tensor out;
+	struct rp_tensor out = { 0 };
 	const char *text;
 
 	rpi_runtime_begin(runtime, NULL);
@@ -170,7 +170,7 @@ static void a_producer_counts_once(void **state)
 	{
 		struct rpi_runtime *runtime = kernel_open(
 			(struct kernel_bed){ .threads = crews[c], .pool = 4 });
-		struct rp_tensor out;
+		struct rp_tensor out = { 0 };
 		struct rp_arg args[8];
 
 		assert_ok(kernel_output(runtime, 64, &out));
@@ -222,7 +222,7 @@ static void outputs_of_an_ended_scope_are_refused(void **state)
 	{
 		struct rpi_runtime *runtime =
 			kernel_open((struct kernel_bed){ .threads = crews[c] });
-		struct rp_tensor out;
+		struct rp_tensor out = { 0 };
 		struct rp_arg arg;
 
 		assert_ok(rpi_runtime_scope_begin(runtime, RP_SCOPE_AUTO));
@@ -242,7 +242,7 @@ static void outputs_of_an_ended_scope_are_refused(void **state)
 static void a_view_past_the_outputs_is_refused(void **state)
 {
 	struct rpi_runtime *runtime = kernel_open((struct kernel_bed){ 0 });
-	struct rp_tensor out;
+	struct rp_tensor out = { 0 };
 	struct rp_arg arg;
 
 	(void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Whom kernels wait for, shown by gates: a kernel at a gate runs until it is opened. */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,14 +315,28 @@ static void the_oldest_kernel_holds_the_window(void **state)
 	kernel_close(runtime, 0);
 }
 
-/* An output stays while a kernel that was given it runs, though its scope has ended. */
+/* Open gate 0 when it has had time to be passed wrongly; returns the word then. */
+static void *open_late(void *word)
+{
+	uint64_t seen;
+
+	give_a_chance();
+	seen = *(const uint64_t *)word;
+	open_gate(0);
+	return (void *)(uintptr_t)seen;
+}
+
+/* An output stays while a kernel that was given it runs, though its scope has ended: the
+ * one that wants its place waits. */
 static void outputs_live_as_long_as_their_readers(void **state)
 {
 	struct rpi_runtime *runtime =
 		kernel_open((struct kernel_bed){ .threads = 2, .heap = 2048 });
 	int64_t bytes = 1024;
 	struct rp_arg made[2] = { rp_out_new(RP_UINT8, 1, &bytes), rp_arg_u64(77) };
+	pthread_t opener;
 	uint64_t *word;
+	void *seen;
 
 	(void)state;
 	reset();
@@ -334,14 +349,16 @@ static void outputs_live_as_long_as_their_readers(void **state)
 	assert_ok(rpi_runtime_scope_end(runtime));
 	assert_ok(rpi_runtime_scope_end(runtime));
 	await_entered(0);
+	assert_int_equal(pthread_create(&opener, NULL, open_late, word), 0);
 	assert_ok(rpi_runtime_scope_begin(runtime, RP_SCOPE_AUTO));
 	made[0] = rp_out_new(RP_UINT8, 1, &bytes);
 	made[1] = rp_arg_u64(88);
 	assert_ok(kernel_submit(runtime, store_word, made, 2));
-	assert_ptr_not_equal(made[0].u.tensor.data, word);
-	give_a_chance();
-	assert_int_equal(*word, 77);
-	open_gate(0);
+	assert_ptr_equal(made[0].u.tensor.data, word);
+	assert_ok(rpi_runtime_drain(runtime));
+	assert_int_equal(*word, 88);
+	assert_int_equal(pthread_join(opener, &seen), 0);
+	assert_int_equal((uintptr_t)seen, 77);
 	kernel_close(runtime, 0);
 }
 
