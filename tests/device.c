@@ -14,6 +14,7 @@
 #include "base/testing.h"
 #include "proc.h"
 #include "support.h"
+#include "worker/worker.h"
 
 uint64_t device_seed(uint64_t usual)
 {
@@ -65,7 +66,7 @@ uint64_t device_committed(struct rp_worker *worker, uint32_t chip)
 	uint64_t bytes = 0;
 
 	assert_ok(rp_worker_committed_device_memory(worker, chip, &bytes));
-	return bytes;
+	return bytes - atomic_load(&worker->plane.peers[chip].counts.arena_bytes);
 }
 
 int device_round_trip(struct rp_worker *worker, uint32_t chip, uint64_t address,

@@ -22,7 +22,7 @@ void device_fill(void *at, size_t bytes, uint64_t seed);
 /* Whether they are all there; prints the first that is not. */
 bool device_holds(const void *at, size_t bytes, uint64_t seed);
 
-/* Bytes of a chip's memory that the worker has given out. */
+/* Bytes of a chip's memory that the worker has given out: all but the chip's arenas. */
 uint64_t device_committed(struct rp_worker *worker, uint32_t chip);
 
 /* Up, down and compared, all of it with its own buffers: 0, or the error. */

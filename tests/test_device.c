@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "runtime/sizing.h"
 #include "support.h"
 #include "worker/worker.h"
 
@@ -187,6 +188,7 @@ static void an_init_that_differs_allocates_nothing(void **state)
 
 static void memory_is_counted_on_its_own_chip(void **state)
 {
+	uint64_t before = 0, after = 0;
 	struct rp_tensor t = must_alloc(1, 1000);
 	uint64_t raw, none[2];
 
@@ -201,9 +203,11 @@ static void memory_is_counted_on_its_own_chip(void **state)
 	assert_int_equal(device_committed(bed.worker, 0), 0);
 	assert_int_equal(device_committed(bed.worker, 1), 0);
 	/* What a chip's runtime holds for itself counts too. */
-	atomic_fetch_add(&bed.worker->store.runtime_bytes[1], 4096);
-	assert_int_equal(device_committed(bed.worker, 1), 4096);
-	assert_int_equal(device_committed(bed.worker, 0), 0);
+	assert_ok(rp_worker_committed_device_memory(bed.worker, 1, &before));
+	atomic_fetch_add(&bed.worker->plane.peers[1].counts.arena_bytes, 4096);
+	assert_ok(rp_worker_committed_device_memory(bed.worker, 1, &after));
+	assert_int_equal(after, before + 4096);
+	assert_true(before >= 4 * RPI_DEFAULT_HEAP);
 	assert_int_equal(rp_worker_committed_device_memory(bed.worker, 0, NULL), -EINVAL);
 	assert_int_equal(rp_worker_committed_device_memory(bed.worker, CHIPS, none),
 			 -EINVAL);

@@ -362,7 +362,7 @@ int rp_worker_committed_device_memory(struct rp_worker *worker, uint32_t chip,
 	pthread_mutex_lock(&worker->store.lock);
 	*bytes_out = worker->store.heaps[chip].committed;
 	pthread_mutex_unlock(&worker->store.lock);
-	*bytes_out += atomic_load_explicit(&worker->store.runtime_bytes[chip],
+	*bytes_out += atomic_load_explicit(&worker->plane.peers[chip].counts.arena_bytes,
 					   memory_order_relaxed);
 	return 0;
 }

@@ -61,8 +61,6 @@ struct rpi_store {
 	_Atomic(struct rpi_entry *) segments[RPI_SEGMENTS];
 	uint32_t entry_count;
 	uint32_t first_free; /* index + 1, 0 none */
-	/* What others hold of a chip's memory: arenas of the chip runtime. */
-	_Atomic uint64_t runtime_bytes[RP_MAX_PEERS];
 };
 
 /* Heaps come later, when the chips have said where they are. */

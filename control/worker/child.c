@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "process/hygiene.h"
+#include "runtime/runtime.h"
 #include "process/leave.h"
 #include "worker/worker.h"
 
@@ -127,6 +128,23 @@ static void split_memory(struct rp_chip *chip)
 	chip->argument_bytes = scratch;
 }
 
+/* Entries submit kernels where device addresses are pointers. */
+static int open_runtime(struct rp_worker *worker, struct rp_chip *chip)
+{
+	const struct rp_worker_options *options = &worker->options;
+	struct rpi_runtime_config config = {
+		.compute_threads = options->compute_threads,
+		.arena_cache = options->arena_cache,
+		.pages = options->pages,
+		.patient = !worker->crowded && options->worker_wait != RP_WAIT_BLOCK,
+	};
+
+	if (!(worker->backend->capabilities & RPI_CAP_CPU_ADDRESS))
+		return 0;
+	rpi_sizing_from_env(getenv, &config.env);
+	return rpi_server_runtime_open(chip, &config, options->prewarm);
+}
+
 static int open_device(struct rp_worker *worker, struct rp_chip *chip)
 {
 	struct rpi_device_config config = {
@@ -145,7 +163,7 @@ static int open_device(struct rp_worker *worker, struct rp_chip *chip)
 	worker->backend->argument_memory(chip->device, &chip->argument_base,
 					 &chip->argument_bytes);
 	split_memory(chip);
-	return 0;
+	return open_runtime(worker, chip);
 }
 
 static void fill_windows(const struct rp_worker *worker, struct rpi_windows *windows)
@@ -247,6 +265,7 @@ int rpi_child_main(void *child_arg)
 	ring_start(worker);
 	close(worker->start_fd);
 	rpi_server_run(worker->server);
+	rpi_server_runtime_close(worker->server);
 	if (worker->server->device)
 		worker->backend->close(worker->server->device);
 	return 0;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "completion/ring_fd.h"
+#include "runtime/runtime.h"
 #include "worker/worker.h"
 
 #define DEFAULT_STARTUP_TIMEOUT_S 300.0
@@ -133,6 +134,14 @@ static int check(const struct rp_worker_options *options)
 		err = check_power("task_ring_slots", options->task_ring_slots);
 	if (!err)
 		err = check_power("dispatcher_queue", options->dispatcher_queue);
+	if (!err)
+		err = check_enum("compute_threads", options->compute_threads,
+				 RPI_COMPUTE_THREADS_MAX);
+	if (!err)
+		err = check_range("arena_cache", options->arena_cache, 1,
+				  RPI_ARENA_CACHED);
+	if (!err && options->prewarm)
+		err = rp_run_config_check(options->prewarm);
 	if (err)
 		return err;
 	if (options->spin_us_max && options->spin_us_max < options->spin_us_min)
@@ -191,5 +200,7 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 		out->handle_count = DEFAULT_HANDLES;
 	if (!out->dispatcher_queue)
 		out->dispatcher_queue = DEFAULT_QUEUE;
+	if (!out->arena_cache)
+		out->arena_cache = 1;
 	return check(out);
 }

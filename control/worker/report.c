@@ -103,6 +103,12 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 		stats_out->copies_from_device += load(&counts->copies_out);
 		stats_out->worker_sleeps += load(&counts->sleeps);
 		stats_out->caller_wakes += load(&counts->caller_wakes);
+		stats_out->kernels += load(&counts->kernels);
+		stats_out->arena_hits += load(&counts->arena_hits);
+		stats_out->arena_misses += load(&counts->arena_misses);
+		stats_out->arena_builds += load(&counts->arena_builds);
+		stats_out->arena_build_ns += load(&counts->arena_build_ns);
+		stats_out->arena_bytes += load(&counts->arena_bytes);
 		stats_out->bytes_staged += load(&worker->copiers[peer].bytes_staged);
 		stats_out->window_resets += load(&counts->resets);
 		stats_out->window_bytes_reset += load(&counts->bytes_reset);

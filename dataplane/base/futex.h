@@ -37,4 +37,9 @@ static inline void rpi_futex_wake_all(_Atomic uint32_t *word, enum rpi_futex_sco
 	syscall(SYS_futex, word, FUTEX_WAKE | (int)scope, INT_MAX, NULL, NULL, 0);
 }
 
+static inline void rpi_futex_wake_one(_Atomic uint32_t *word, enum rpi_futex_scope scope)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE | (int)scope, 1, NULL, NULL, 0);
+}
+
 #endif

@@ -32,6 +32,9 @@ struct rpi_placed {
 	rpi_device_addr at;
 };
 
+struct rpi_runtime;
+struct rpi_runtime_config;
+
 struct rp_chip {
 	uint32_t chip_count;
 	uint32_t peer_idx; /* its chip id, or past the chips a callback worker */
@@ -63,6 +66,7 @@ struct rp_chip {
 	struct rpi_device *device;
 	rpi_device_addr argument_base;
 	size_t argument_bytes;
+	struct rpi_runtime *runtime; /* NULL: entries submit no kernels here */
 
 	struct rpi_windows windows;
 	struct rp_comm comms[RP_MAX_DOMAINS]; /* by slot; lease 0: not in use */
@@ -91,6 +95,13 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task);
 /* bring.c: place the task's arguments on the device, and bring results back. */
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
 int rpi_server_bring_out(struct rp_chip *chip);
+
+/* kernels.c: the chip runtime, around each entry. `end` returns the entry's outcome. */
+int rpi_server_runtime_open(struct rp_chip *chip, struct rpi_runtime_config *config,
+			    const struct rp_run_config *prewarm);
+void rpi_server_runtime_close(struct rp_chip *chip);
+void rpi_server_runtime_begin(struct rp_chip *chip);
+int rpi_server_runtime_end(struct rp_chip *chip, int status);
 
 /* doze.c: sleep until something may have changed; `ready` is asked once more
  * after the doze was announced. Not past until_ns (CLOCK_MONOTONIC), where there is one.

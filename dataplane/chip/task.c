@@ -115,9 +115,13 @@ static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 	launch.chip = chip;
 	launch.args = chip->args;
 	launch.nargs = task->arg_count;
+	if (chip->runtime)
+		rpi_server_runtime_begin(chip);
 	status = chip->backend->launch(chip->device, &launch);
 	if (!status && chip->backend->settle)
 		status = chip->backend->settle(chip->device);
+	if (chip->runtime)
+		status = rpi_server_runtime_end(chip, status);
 	return status;
 }
 

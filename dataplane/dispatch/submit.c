@@ -11,6 +11,7 @@
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
+#include "runtime/sizing.h"
 
 /* The orchestrations that this thread is in: those of other workers may submit to this
  * one, each other's inside them. */
@@ -154,7 +155,7 @@ static int check_config(const struct rp_run_config *config)
 				"rp_worker_submit: config size %zu, expected %zu (use "
 				"rp_run_config_init())",
 				config->size, sizeof(*config));
-	return 0;
+	return config ? rpi_sizing_check("rp_worker_submit", config) : 0;
 }
 
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,

@@ -159,6 +159,12 @@ struct rpi_peer_counts {
 	_Atomic uint64_t copies_out;
 	_Atomic uint64_t sleeps;
 	_Atomic uint64_t caller_wakes;
+	_Atomic uint64_t kernels;
+	_Atomic uint64_t arena_hits;
+	_Atomic uint64_t arena_misses;
+	_Atomic uint64_t arena_builds;
+	_Atomic uint64_t arena_build_ns;
+	_Atomic uint64_t arena_bytes; /* of the arenas there are now */
 };
 
 /* The shared words of one worker process. */

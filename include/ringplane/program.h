@@ -31,6 +31,9 @@ struct rp_run;
 #define RP_MAX_TASK_TENSORS 256
 #define RP_MAX_TASK_SCALARS 128
 
+/* Rings that the chip runtime keeps kernels in, one per depth of scope; see kernel.h. */
+#define RP_RING_COUNT 4
+
 /* What a task may do to a tensor; a program's parameter grants it. */
 enum rp_access {
 	RP_IN = 1,

@@ -10,6 +10,7 @@
 #include <ringplane/error.h>
 #include <ringplane/handle.h>
 #include <ringplane/host.h>
+#include <ringplane/kernel.h>
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 #include <ringplane/run.h>

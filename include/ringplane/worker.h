@@ -158,17 +158,56 @@ struct rp_worker_options {
 	/* Requests that may be queued, beside the two dispatches in flight; a full queue
 	 * blocks the submit. A power of two, at most 65536. Default 64. */
 	uint32_t dispatcher_queue;
+
+	/* Threads of each chip that run kernels (see kernel.h). 0: the chip's own. */
+	uint32_t compute_threads;
+
+	/* Arenas of the chip runtime that each chip keeps, one per sizing of the rings.
+	 * Default 1, at most 16. */
+	uint32_t arena_cache;
+
+	/* The rings to make ready ahead: those that a dispatch with this config uses.
+	 * NULL: those of a dispatch without one. Read during the call only. */
+	const struct rp_run_config *prewarm;
 };
 
 RP_API void rp_worker_options_init(struct rp_worker_options *options);
 
-/* What one dispatch may choose. Snapshotted when it is accepted. */
+/* A size for all rings, and for single ones where those differ; 0: unset. */
+struct rp_ring_sizes {
+	uint64_t all;
+	uint64_t ring[RP_RING_COUNT];
+};
+
+/*
+ * What one dispatch may choose. Snapshotted when it is accepted.
+ *
+ * The sizes of the chip runtime's rings hold for this dispatch, on each of its chips.
+ * What is unset comes from PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP and PTO2_RING_DEP_POOL
+ * (one value, or four with commas) as they were when the worker was prepared, else from
+ * the default.
+ */
 struct rp_run_config {
 	size_t size;  /* sizeof(struct rp_run_config) */
 	uint64_t tag; /* handed to the orchestration, entries and callbacks */
+	/* Kernels in flight: a power of two, 4..INT32_MAX. Default 16384. */
+	struct rp_ring_sizes ring_task_window;
+	/* Bytes for outputs: a power of two, at least 1024. Default 256 MiB. */
+	struct rp_ring_sizes ring_heap;
+	/* Dependency edges: 4..INT32_MAX. Default 16384. */
+	struct rp_ring_sizes ring_dep_pool;
 };
 
 RP_API void rp_run_config_init(struct rp_run_config *config);
+
+/*
+ * Check a config where it is built, as rp_worker_submit() will.
+ *
+ * Threads     any. Blocks: no.
+ * Returns     0, or -EINVAL; the line names the field, its rule and the value
+ * Spec        003, Validation
+ */
+RP_API int rp_run_config_check(const struct rp_run_config *config);
 
 /*
  * Fork the worker processes and wait until all are ready.
@@ -362,6 +401,13 @@ struct rp_worker_stats {
 	uint64_t queue_full_waits;  /* submits that found its queue full */
 	uint64_t dispatcher_sleeps; /* times it slept */
 	uint64_t dispatcher_wakes;  /* wake-ups sent to it */
+
+	uint64_t kernels;	 /* submitted by entries */
+	uint64_t arena_hits;	 /* entries with kernels that found their rings made */
+	uint64_t arena_misses;	 /* and those that had to wait for them to be built */
+	uint64_t arena_builds;	 /* at prepare, and for each miss */
+	uint64_t arena_build_ns; /* what those took */
+	uint64_t arena_bytes;	 /* of the arenas that chips hold now, as sized */
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */
