@@ -371,13 +371,13 @@ static void doze(struct rpi_queue *queue)
 {
 	uint64_t until_ns = UINT64_MAX;
 
+	/* Also those that end before they begin: each is worth one wake-up at most. */
+	atomic_fetch_add_explicit(&queue->sleeps, 1, memory_order_relaxed);
 	atomic_store_explicit(&queue->dozing, 1, memory_order_seq_cst);
 	if (!rpi_barrier_sleeper(queue->plane->asym)) /* Q3 */
 		until_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
-	if (!has_work(queue)) {
-		atomic_fetch_add_explicit(&queue->sleeps, 1, memory_order_relaxed);
+	if (!has_work(queue))
 		rpi_futex_wait(&queue->dozing, 1, RPI_FUTEX_PRIVATE, until_ns);
-	}
 	atomic_exchange_explicit(&queue->dozing, 0, memory_order_acq_rel);
 }
 

@@ -295,7 +295,9 @@ void rpi_run_accept(struct rp_run *run)
 static void abandon(struct rp_run *run, int err, const char *text)
 {
 	struct rpi_plane *plane = run->plane;
-	struct rpi_ticket ticket;
+	const struct rpi_ticket ticket = { .run_idx = run->frame_idx,
+					   .run_seq = run->seq,
+					   .handle_idx = run->handle_idx };
 
 	if (!atomic_load_explicit(&run->peers, memory_order_relaxed)) {
 		rpi_handles_cancel(&plane->handles, run->handle_idx);
@@ -304,9 +306,6 @@ static void abandon(struct rp_run *run, int err, const char *text)
 		rpi_gate_published(plane);
 		return;
 	}
-	ticket.run_idx = run->frame_idx;
-	ticket.run_seq = run->seq;
-	ticket.handle_idx = run->handle_idx;
 	/* Nobody has heard of its handle, so nobody has it. */
 	plane->handles.slots[run->handle_idx].handed_out = false;
 	rpi_run_cancel(run, err, text);
