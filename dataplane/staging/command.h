@@ -34,6 +34,9 @@ enum rpi_command_op {
 
 #define RPI_COMMAND_SLOTS  16
 
+/* Of it, what lies in the line of the sequence word. */
+#define RPI_COMMAND_FIRST 16
+
 struct rpi_command {
 	/* The parent writes the slot. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t seq; /* C1 */
@@ -56,6 +59,10 @@ struct rpi_reply {
 };
 
 static_assert(sizeof(struct rpi_command) == 2 * RPI_SHARE_ALIGN, "four lines");
+static_assert(offsetof(struct rpi_command, data) + RPI_COMMAND_FIRST == RPI_CACHE_LINE &&
+		      offsetof(struct rpi_reply, data) + RPI_COMMAND_FIRST ==
+			      RPI_CACHE_LINE,
+	      "where the second line begins");
 static_assert(sizeof(struct rpi_reply) == 2 * RPI_SHARE_ALIGN, "four lines");
 
 /* One process's command lane, in the shared region. */
@@ -76,6 +83,8 @@ static inline const struct rpi_command *rpi_command_poll(const struct rpi_comman
 	const struct rpi_command *command =
 		&rx->lane->commands[rx->next_seq & (RPI_COMMAND_SLOTS - 1)];
 
+	/* A payload's next line comes with the first one then, not after it. */
+	__builtin_prefetch(&command->data[RPI_COMMAND_FIRST]);
 	/* C1 */
 	return atomic_load_explicit(&command->seq, memory_order_acquire) == rx->next_seq
 		       ? command

@@ -98,10 +98,13 @@ void rpi_copier_send(struct rpi_copier *copier)
 
 static bool replied(const struct rpi_copier *copier, uint64_t seq)
 {
+	const struct rpi_reply *reply =
+		&copier->lane->replies[seq & (RPI_COMMAND_SLOTS - 1)];
+
+	/* As in rpi_command_poll(). */
+	__builtin_prefetch(&reply->data[RPI_COMMAND_FIRST]);
 	/* C2 */
-	return atomic_load_explicit(
-		       &copier->lane->replies[seq & (RPI_COMMAND_SLOTS - 1)].seq,
-		       memory_order_acquire) == seq;
+	return atomic_load_explicit(&reply->seq, memory_order_acquire) == seq;
 }
 
 static bool fallen(const struct rpi_copier *copier)
