@@ -8,6 +8,7 @@ const struct bench_command *const bench_commands[] = {
 	&bench_limits_command,
 	&bench_dispatch_command,
 	&bench_reset_command,
+	&bench_collective_command,
 	&bench_prepare_command,
 	NULL,
 };
