@@ -29,6 +29,7 @@ extern const struct bench_command bench_limits_command;
 extern const struct bench_command bench_dispatch_command;
 extern const struct bench_command bench_copy_command;
 extern const struct bench_command bench_reset_command;
+extern const struct bench_command bench_collective_command;
 extern const struct bench_command bench_prepare_command;
 
 #endif
