@@ -31,5 +31,7 @@ extern const struct bench_command bench_copy_command;
 extern const struct bench_command bench_reset_command;
 extern const struct bench_command bench_collective_command;
 extern const struct bench_command bench_prepare_command;
+extern const struct bench_command bench_arena_command;
+extern const struct bench_command bench_tasks_command;
 
 #endif

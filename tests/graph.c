@@ -170,7 +170,7 @@ struct maker {
 	uint32_t fresh_at[DEPTH_MAX + 1];
 	uint32_t kernels[DEPTH_MAX + 1];
 	uint32_t shared; /* since the scope of depth DEPTH_SHARED began */
-	int32_t last; /* kernel */
+	int32_t last;	 /* kernel */
 };
 
 static void add_args(struct maker *m, struct graph_op *op, int32_t idx)
@@ -196,8 +196,9 @@ static void add_args(struct maker *m, struct graph_op *op, int32_t idx)
 			if (arg->maker == idx)
 				op->arg_count--;
 		} else {
-			arg->arg = rp_arg_view(part(&m->seed),
-					       (enum rp_access)accesses[below(&m->seed, 4)]);
+			arg->arg =
+				rp_arg_view(part(&m->seed),
+					    (enum rp_access)accesses[below(&m->seed, 4)]);
 			if (arg->arg.access & RP_OUT && taken(&arg->arg.u.tensor, map))
 				arg->arg.access = RP_IN;
 		}
@@ -233,8 +234,8 @@ static void add_end(struct maker *m)
 static void add_begin(struct maker *m)
 {
 	m->manual = !below(&m->seed, 8);
-	m->graph->ops[m->graph->op_count++].kind =
-		m->manual ? GRAPH_BEGIN_MANUAL : GRAPH_BEGIN;
+	m->graph->ops[m->graph->op_count++].kind = m->manual ? GRAPH_BEGIN_MANUAL
+							     : GRAPH_BEGIN;
 	m->fresh_at[++m->depth] = m->fresh_count;
 	m->kernels[m->depth] = 0;
 	if (m->depth == DEPTH_SHARED)
@@ -451,7 +452,7 @@ static void print(const struct graph *graph)
 			continue;
 		if (op->kind != GRAPH_KERNEL) {
 			printf("# %4u %s\n", i,
-			       op->kind == GRAPH_END	? "end"
+			       op->kind == GRAPH_END	 ? "end"
 			       : op->kind == GRAPH_BEGIN ? "begin"
 							 : "begin manual");
 			continue;
@@ -462,9 +463,9 @@ static void print(const struct graph *graph)
 		for (uint32_t k = 0; k < op->arg_count; k++) {
 			const struct rp_tensor *t = &op->args[k].arg.u.tensor;
 
-			printf(" %s", op->args[k].arg.access == RP_IN	  ? "in"
+			printf(" %s", op->args[k].arg.access == RP_IN	 ? "in"
 				      : op->args[k].arg.access == RP_OUT ? "out"
-									  : "inout");
+									 : "inout");
 			if (op->args[k].maker >= 0)
 				printf(" of %d", op->args[k].maker);
 			else

@@ -13,11 +13,11 @@
 #include <ringplane/kernel.h>
 #include <ringplane/worker.h>
 
-#define GRAPH_OPS_MAX	4096
-#define GRAPH_ARGS_MAX	6
-#define GRAPH_DEPS_MAX	3
-#define GRAPH_SIDE	16
-#define GRAPH_BYTES	(4 * GRAPH_SIDE * GRAPH_SIDE * 4)
+#define GRAPH_OPS_MAX  4096
+#define GRAPH_ARGS_MAX 6
+#define GRAPH_DEPS_MAX 3
+#define GRAPH_SIDE     16
+#define GRAPH_BYTES    (4 * GRAPH_SIDE * GRAPH_SIDE * 4)
 
 enum graph_kind {
 	GRAPH_KERNEL,

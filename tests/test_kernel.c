@@ -87,7 +87,12 @@ static int no_kernels(struct rp_chip *chip, const struct rp_arg *args, size_t na
 	return 0;
 }
 
-enum { STEPS, WINDOWS, FORGETFUL, NO_KERNELS };
+enum {
+	STEPS,
+	WINDOWS,
+	FORGETFUL,
+	NO_KERNELS
+};
 
 static const struct rp_entry entries[] = { { "steps", steps },
 					   { "windows", windows },
@@ -112,9 +117,10 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 	(void)nargs;
 	(void)user;
 	for (uint32_t chip = 0; chip < chips && !err; chip++) {
-		struct rp_task task = {
-			.entry = entry, .chip = (int32_t)chip, .args = args, .arg_count = 3
-		};
+		struct rp_task task = { .entry = entry,
+					.chip = (int32_t)chip,
+					.args = args,
+					.arg_count = 3 };
 
 		err = rp_run_task(run, &task);
 	}

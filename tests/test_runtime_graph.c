@@ -13,7 +13,10 @@ static void random_programs_give_what_a_serial_execution_gives(void **state)
 {
 	static const struct graph_setting settings[] = {
 		{ .threads = 0 },
-		{ .threads = 1, .window = GRAPH_WINDOW_MIN, .heap = GRAPH_HEAP_MIN, .pool = 6 },
+		{ .threads = 1,
+		  .window = GRAPH_WINDOW_MIN,
+		  .heap = GRAPH_HEAP_MIN,
+		  .pool = 6 },
 		{ .threads = 3 },
 		{ .threads = 2, .window = 32, .heap = GRAPH_HEAP_MIN, .pool = 7 },
 	};
@@ -28,17 +31,18 @@ static void random_programs_give_what_a_serial_execution_gives(void **state)
 	}
 }
 
-/* That the comparison can fail at all. */
+/* That the comparison can fail at all. Without threads, so that it is no race: kernels
+ * that wait for their `ready` are overtaken by those that should follow them. */
 static void left_out_dependencies_are_noticed(void **state)
 {
-	static const struct graph_setting broken = { .threads = 3, .break_it = true };
+	static const struct graph_setting broken = { .threads = 0, .break_it = true };
 	static struct graph graph;
 	uint64_t seed = 1;
 
 	(void)state;
 	do {
 		graph_make(&graph, seed, 1000);
-	} while (!graph_differs(&graph, &broken, 20) && ++seed < 50);
+	} while (!graph_differs(&graph, &broken, 1) && ++seed < 50);
 	assert_true(seed < 50);
 }
 

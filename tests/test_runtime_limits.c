@@ -86,7 +86,8 @@ static void an_output_larger_than_the_heap_is_refused(void **state)
 			(struct kernel_bed){ .threads = crews[c], .heap = 1024 });
 
 		assert_int_equal(kernel_output(runtime, 32768, NULL), -ENOSPC);
-		assert_says("ring 0", "heap of 1024", "32768", "ring_heap 32768 would do");
+		assert_says("ring 0", "heap of 1024", "32768",
+			    "ring_heap 32768 would do");
 		end_failed(runtime, -ENOSPC, "ring_heap");
 	}
 }
@@ -121,9 +122,9 @@ static int fan_in(struct rpi_runtime *runtime, uint32_t count, bool by_id)
 	for (uint32_t i = 0; i < count && !err; i++) {
 		int64_t bytes = 8;
 		struct rp_arg arg = rp_out_new(RP_UINT8, 1, &bytes);
-		struct rp_kernel producer = {
-			.fn = kernel_nothing, .args = &arg, .arg_count = 1
-		};
+		struct rp_kernel producer = { .fn = kernel_nothing,
+					      .args = &arg,
+					      .arg_count = 1 };
 
 		err = rpi_runtime_submit(runtime, &producer, &ids[i]);
 		args[i] = rp_in(arg.u.tensor);
@@ -233,7 +234,8 @@ static void outputs_of_an_ended_scope_are_refused(void **state)
 		assert_ok(rpi_runtime_scope_end(runtime));
 		assert_ok(rpi_runtime_scope_end(runtime));
 		arg = rp_in(out);
-		assert_int_equal(kernel_submit(runtime, kernel_nothing, &arg, 1), -EINVAL);
+		assert_int_equal(kernel_submit(runtime, kernel_nothing, &arg, 1),
+				 -EINVAL);
 		assert_says("args[0]", "ring 1", "still open");
 		end_failed(runtime, -EINVAL, "args[0]");
 	}
@@ -423,9 +425,8 @@ static void scopes_stream_through_small_rings(void **state)
 			assert_ok(rpi_runtime_scope_begin(runtime, RP_SCOPE_AUTO));
 			for (int i = 0; i < 8; i++) {
 				int64_t bytes = 1 + (scope * 131 + i * 17) % 1500;
-				struct rp_arg args[2] = {
-					rp_out_new(RP_UINT8, 1, &bytes), rp_in(last)
-				};
+				struct rp_arg args[2] = { rp_out_new(RP_UINT8, 1, &bytes),
+							  rp_in(last) };
 
 				assert_ok(kernel_submit(runtime, count_up, args,
 							i ? 2 : 1));
@@ -452,9 +453,11 @@ int main(void)
 		cmocka_unit_test(outputs_of_an_ended_scope_are_refused),
 		cmocka_unit_test(a_view_past_the_outputs_is_refused),
 		cmocka_unit_test(every_broken_rule_of_a_kernel_is_named),
-		cmocka_unit_test(a_failed_kernel_fails_the_run_and_its_followers_do_not_run),
+		cmocka_unit_test(
+			a_failed_kernel_fails_the_run_and_its_followers_do_not_run),
 		cmocka_unit_test(a_positive_outcome_is_none),
-		cmocka_unit_test(an_orchestration_that_fails_is_heard_before_later_faults),
+		cmocka_unit_test(
+			an_orchestration_that_fails_is_heard_before_later_faults),
 		cmocka_unit_test(usage_is_told_after_a_failure_too),
 		cmocka_unit_test(scopes_stream_through_small_rings),
 	};

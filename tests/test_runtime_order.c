@@ -108,7 +108,8 @@ static void overlap_orders_and_nothing_else_does(void **state)
 		  true },
 		{ "read after read", rp_in(bytes_at(0, 64)), rp_in(bytes_at(0, 64)),
 		  false },
-		{ "two halves", rp_out(bytes_at(0, 64)), rp_out(bytes_at(64, 64)), false },
+		{ "two halves", rp_out(bytes_at(0, 64)), rp_out(bytes_at(64, 64)),
+		  false },
 		{ "even and odd columns", rp_out(columns(0, 2)), rp_out(columns(1, 2)),
 		  false },
 		{ "even and fourth columns", rp_out(columns(0, 2)), rp_out(columns(2, 4)),
@@ -248,14 +249,16 @@ static void any_fan_in_is_waited_for(void **state)
 		}
 		args[0] = rp_out(args[1].u.tensor);
 		args[0].u.tensor.data = &got;
-		assert_ok(kernel_submit(runtime, sum_words, args, cases[c].producers + 1));
+		assert_ok(
+			kernel_submit(runtime, sum_words, args, cases[c].producers + 1));
 		kernel_close(runtime, 0);
 		assert_int_equal(got, want);
 	}
 	free(args);
 }
 
-/* Producers in outside memory: more than there are edges are waited for, never refused. */
+/* Producers in outside memory: more than there are edges are waited for, never refused.
+ */
 static void a_pool_that_is_too_small_presses_back(void **state)
 {
 	static uint64_t words[128];

@@ -21,12 +21,14 @@ static void outputs_take_whole_units_and_follow_one_another(void **state)
 	static const struct {
 		int64_t bytes;
 		uint64_t offset;
-	} cases[] = { { 1, 0 }, { 1023, 1024 }, { 1024, 2048 }, { 1025, 3072 }, { 1, 5120 } };
+	} cases[] = {
+		{ 1, 0 }, { 1023, 1024 }, { 1024, 2048 }, { 1025, 3072 }, { 1, 5120 }
+	};
 	struct rpi_runtime *runtime = kernel_open((struct kernel_bed){ .heap = 8192 });
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct rp_tensor out;
+		struct rp_tensor out = { 0 };
 
 		assert_ok(kernel_output(runtime, cases[i].bytes, &out));
 		assert_int_equal(offset_of(runtime, &out), cases[i].offset);
@@ -163,8 +165,7 @@ static void *put_all(void *arg)
 	uintptr_t side = (uintptr_t)arg;
 
 	for (uintptr_t i = 0; i < ITEMS; i++)
-		while (!rpi_ready_put(queue,
-				      (struct rpi_flight *)(side * ITEMS + i + 1)))
+		while (!rpi_ready_put(queue, (struct rpi_flight *)(side * ITEMS + i + 1)))
 			sched_yield();
 	return NULL;
 }

@@ -8,7 +8,14 @@
 
 #include "check.h"
 
-#define NONE { { { 0 } } }
+#define NONE                      \
+	{                         \
+		{                 \
+			{         \
+				0 \
+			}         \
+		}                 \
+	}
 
 static struct rp_run_config config_of(enum rpi_resource resource,
 				      struct rp_ring_sizes sizes)
@@ -57,9 +64,9 @@ static void each_rule_has_its_edges(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct rp_run_config all = config_of(
-			cases[i].resource,
-			(struct rp_ring_sizes){ .all = cases[i].value });
+		struct rp_run_config all =
+			config_of(cases[i].resource,
+				  (struct rp_ring_sizes){ .all = cases[i].value });
 		struct rp_run_config one = config_of(
 			cases[i].resource,
 			(struct rp_ring_sizes){ .ring = { 0, 0, cases[i].value, 0 } });
@@ -70,7 +77,8 @@ static void each_rule_has_its_edges(void **state)
 		if (cases[i].want) {
 			snprintf(value, sizeof(value), "%" PRIu64, cases[i].value);
 			assert_says("rp_run_config_check",
-				    rpi_resource_name(cases[i].resource), "must be", value);
+				    rpi_resource_name(cases[i].resource), "must be",
+				    value);
 		}
 		assert_int_equal(rpi_sizing_check("call", &one), cases[i].want);
 		if (cases[i].want)
@@ -85,8 +93,9 @@ static void the_message_names_field_rule_and_value(void **state)
 
 	(void)state;
 	assert_int_equal(rpi_sizing_check("call", &config), -EINVAL);
-	assert_string_equal(rp_last_error(), "call: ring_heap must be a power of 2 >= 1024 "
-					     "(bytes per ring), got 1000");
+	assert_string_equal(rp_last_error(),
+			    "call: ring_heap must be a power of 2 >= 1024 "
+			    "(bytes per ring), got 1000");
 }
 
 static void heaps_that_no_address_space_holds_are_refused(void **state)
@@ -101,9 +110,9 @@ static void heaps_that_no_address_space_holds_are_refused(void **state)
 
 static void one_ring_may_differ_from_the_others(void **state)
 {
-	struct rp_run_config config = config_of(
-		RPI_TASK_WINDOW,
-		(struct rp_ring_sizes){ .all = 64, .ring = { 0, 512, 0, 0 } });
+	struct rp_run_config config =
+		config_of(RPI_TASK_WINDOW,
+			  (struct rp_ring_sizes){ .all = 64, .ring = { 0, 512, 0, 0 } });
 	struct rpi_sizing asked, out, none = NONE;
 
 	(void)state;
@@ -165,9 +174,17 @@ static void each_ring_takes_the_first_source_that_has_a_value(void **state)
 
 static void nonsense_in_the_environment_is_ignored_with_one_line(void **state)
 {
-	static const char *const texts[] = { "abc",	 "63",	  "64,32,16", "64,32,16,8,4",
-					     "64,32,x,8", "-4",	  "0",	      "64,",
-					     "99999999999999999999999", "4 4", "0x40" };
+	static const char *const texts[] = { "abc",
+					     "63",
+					     "64,32,16",
+					     "64,32,16,8,4",
+					     "64,32,x,8",
+					     "-4",
+					     "0",
+					     "64,",
+					     "99999999999999999999999",
+					     "4 4",
+					     "0x40" };
 	struct rpi_sizing env, none = NONE;
 
 	(void)state;

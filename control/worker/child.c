@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A worker process, from its fork to its loop. Runs in the child only. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -128,6 +129,9 @@ static void split_memory(struct rp_chip *chip)
 	chip->argument_bytes = scratch;
 }
 
+/* Where this process might run before it was pinned: compute threads still may. */
+static cpu_set_t unpinned;
+
 /* Entries submit kernels where device addresses are pointers. */
 static int open_runtime(struct rp_worker *worker, struct rp_chip *chip)
 {
@@ -137,6 +141,7 @@ static int open_runtime(struct rp_worker *worker, struct rp_chip *chip)
 		.arena_cache = options->arena_cache,
 		.pages = options->pages,
 		.patient = !worker->crowded && options->worker_wait != RP_WAIT_BLOCK,
+		.cpus = worker->chip_cpus ? &unpinned : NULL,
 	};
 
 	if (!(worker->backend->capabilities & RPI_CAP_CPU_ADDRESS))
@@ -230,6 +235,8 @@ static int start(struct rp_worker *worker, const struct rpi_child_arg *arg)
 	if (err)
 		return err;
 	enter_phase(chip->self, RPI_PHASE_CLEAN);
+	CPU_ZERO(&unpinned);
+	sched_getaffinity(0, sizeof(unpinned), &unpinned);
 	err = rpi_test_point("child.clean");
 	if (!err)
 		err = touch(worker);

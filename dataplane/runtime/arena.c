@@ -18,8 +18,8 @@
 #define ARG_BYTES_PER_SLOT 512u
 #define ARG_BYTES_MIN	   ((uint64_t)128 << 10)
 
-static_assert(ARG_BYTES_MIN >=
-		      2 * (RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) * sizeof(struct rp_arg),
+static_assert(ARG_BYTES_MIN >= 2 * (RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) *
+				       sizeof(struct rp_arg),
 	      "the arguments of any kernel fit the ring, wherever its top is");
 
 /* What a prewarmed arena has backed, of each memory of each ring. */
@@ -67,21 +67,21 @@ static void make_plan(const struct rpi_sizing *sizing, struct plan *plan)
 
 	memset(plan, 0, sizeof(*plan));
 	for (ring = 0; ring < RP_RING_COUNT; ring++)
-		plan->heap[ring] = lay(plan, sizing->size[RPI_HEAP][ring], 1,
-				       RPI_OUTPUT_ALIGN);
+		plan->heap[ring] =
+			lay(plan, sizing->size[RPI_HEAP][ring], 1, RPI_OUTPUT_ALIGN);
 	/* Behind the heaps on pages of its own. */
 	for (ring = 0; ring < RP_RING_COUNT; ring++) {
 		uint64_t window = sizing->size[RPI_TASK_WINDOW][ring];
 
 		windows += window;
-		plan->slots[ring] = lay(plan, window, sizeof(struct rpi_flight),
-					PAGE_BYTES);
+		plan->slots[ring] =
+			lay(plan, window, sizeof(struct rpi_flight), PAGE_BYTES);
 		plan->edges[ring] = lay(plan, sizing->size[RPI_DEP_POOL][ring],
 					sizeof(struct rpi_edge), PAGE_BYTES);
 		plan->args[ring] = lay(plan, arg_bytes(sizing, ring), 1, PAGE_BYTES);
-		plan->owners[ring] =
-			lay(plan, sizing->size[RPI_HEAP][ring] / RPI_OUTPUT_ALIGN,
-			    sizeof(uint32_t), PAGE_BYTES);
+		plan->owners[ring] = lay(plan,
+					 sizing->size[RPI_HEAP][ring] / RPI_OUTPUT_ALIGN,
+					 sizeof(uint32_t), PAGE_BYTES);
 	}
 	plan->uses = lay(plan, 1, sizeof(struct rpi_uses), PAGE_BYTES);
 	plan->use_memory = lay(plan, RPI_USES_MAX, sizeof(struct rpi_use), PAGE_BYTES);

@@ -69,8 +69,8 @@ static void idle_alone(struct rpi_runtime *runtime)
 
 void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
 {
-	const uint64_t budget = rpi_clock_from_ns(
-		runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
+	const uint64_t budget =
+		rpi_clock_from_ns(runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
 	uint64_t begin = 0;
 
 	while (!ended(slot)) {

@@ -32,8 +32,8 @@ static bool stopped(struct rpi_runtime *runtime)
 
 static bool spin(struct rpi_runtime *runtime)
 {
-	const uint64_t budget = rpi_clock_from_ns(
-		runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
+	const uint64_t budget =
+		rpi_clock_from_ns(runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
 	uint64_t begin = rpi_clock_ticks();
 
 	do {
@@ -90,6 +90,9 @@ static void *work_on(void *arg)
 	struct rpi_runtime *runtime = hand->runtime;
 
 	prctl(PR_SET_NAME, "rp-compute", 0, 0, 0);
+	/* A wish: where it is refused they run where the opener does. */
+	if (runtime->config.cpus)
+		sched_setaffinity(0, sizeof(*runtime->config.cpus), runtime->config.cpus);
 	while (!stopped(runtime)) {
 		enum rpi_work work = rpi_hand_work(hand);
 
@@ -128,8 +131,8 @@ int rpi_crew_start(struct rpi_runtime *runtime)
 
 	if (!count)
 		return 0;
-	runtime->crew = aligned_alloc(_Alignof(struct rpi_hand),
-				      count * sizeof(*runtime->crew));
+	runtime->crew =
+		aligned_alloc(_Alignof(struct rpi_hand), count * sizeof(*runtime->crew));
 	if (!runtime->crew)
 		return rpi_fail(-ENOMEM, "compute_threads %u: no memory", count);
 	memset(runtime->crew, 0, count * sizeof(*runtime->crew));

@@ -16,10 +16,9 @@ int rpi_fault_set(struct rpi_fault *fault, int code, const char *text)
 {
 	uint32_t none = RPI_FAULT_NONE;
 
-	if (!atomic_compare_exchange_strong_explicit(&fault->state, &none,
-						     RPI_FAULT_CLAIMED,
-						     memory_order_relaxed,
-						     memory_order_relaxed))
+	if (!atomic_compare_exchange_strong_explicit(
+		    &fault->state, &none, RPI_FAULT_CLAIMED, memory_order_relaxed,
+		    memory_order_relaxed))
 		return code;
 	fault->code = code;
 	rpi_format(fault->text, sizeof(fault->text), "%s", text);
@@ -38,8 +37,8 @@ int rpi_fault_kernel(struct rpi_fault *fault, const char *name, uint64_t index,
 	char why[80];
 
 	if (status > 0) {
-		rpi_format(why, sizeof(why), "returned %d, expected 0 or a negative errno",
-			   status);
+		rpi_format(why, sizeof(why),
+			   "returned %d, expected 0 or a negative errno", status);
 		status = -EINVAL;
 	} else {
 		/* Any int may come back; past this no errno lies. */

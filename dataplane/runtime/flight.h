@@ -9,8 +9,8 @@
  *               consumers' `pending` (release);  whoever brings `pending` to 0 (acquire),
  *               or finds `edges` closed (acquire) -> the consumer sees what was written
  *   K3 done     a hand has touched the slot for the last time -> `done` (release);
- *               the submitter's `done` (acquire) -> may reuse slot, arguments, edges, heap
- * Invariant: `done` of a slot is 1 only between its kernel's end and its reuse; only
+ *               the submitter's `done` (acquire) -> may reuse slot, arguments, edges,
+ * heap Invariant: `done` of a slot is 1 only between its kernel's end and its reuse; only
  * the submitter starts a use, only the hand that ran the kernel ends it.
  */
 #ifndef RPI_RUNTIME_FLIGHT_H
@@ -47,7 +47,7 @@ struct rpi_flight {
 	uint32_t arg_count;
 	uint32_t ring;
 	struct rpi_flight *next; /* in the list of one hand */
-	uint64_t edge_mark;    /* edges taken in the ring until after this kernel */
+	uint64_t edge_mark;	 /* edges taken in the ring until after this kernel */
 
 	/* Written as kernels follow and end. */
 	_Alignas(RPI_CACHE_LINE) _Atomic uint32_t pending; /* K1, K2 */

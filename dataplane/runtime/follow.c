@@ -45,13 +45,15 @@ static bool takes_part(const struct rp_arg *arg)
 }
 
 /* Whether its memory was allocated a moment ago: then nobody has used it yet. */
-static bool fresh(const struct rp_kernel *kernel, uint32_t arg, const struct rpi_flight *slot)
+static bool fresh(const struct rp_kernel *kernel, uint32_t arg,
+		  const struct rpi_flight *slot)
 {
 	/* The slot's copy has the address that the caller's lacks so far. */
 	return kernel->args[arg].u.tensor.data != slot->args[arg].u.tensor.data;
 }
 
-static uint32_t find_automatic(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
+static uint32_t find_automatic(struct rpi_runtime *runtime,
+			       const struct rp_kernel *kernel,
 			       const struct rpi_flight *slot, uint32_t count)
 {
 	const struct rpi_ask *ask = &runtime->ask;
@@ -85,7 +87,8 @@ static void add_uses(struct rpi_runtime *runtime, const struct rp_kernel *kernel
 }
 
 /* True when the producer has ended and no edge is needed. */
-static bool wire(struct rpi_flight *producer, struct rpi_edge *edge, struct rpi_flight *slot)
+static bool wire(struct rpi_flight *producer, struct rpi_edge *edge,
+		 struct rpi_flight *slot)
 {
 	/* K2 */
 	struct rpi_edge *first =

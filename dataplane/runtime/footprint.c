@@ -7,9 +7,9 @@
 
 /* Bytes of an element; 0 for what takes the long way. */
 static const uint8_t element_bytes[RP_DTYPE_END] = {
-	[RP_FLOAT32] = 4, [RP_FLOAT16] = 2, [RP_BFLOAT16] = 2,	 [RP_INT8] = 1,
-	[RP_INT16] = 2,	  [RP_INT32] = 4,   [RP_INT64] = 8,	 [RP_UINT8] = 1,
-	[RP_UINT16] = 2,  [RP_UINT32] = 4,  [RP_UINT64] = 8,	 [RP_BOOL] = 1,
+	[RP_FLOAT32] = 4,   [RP_FLOAT16] = 2, [RP_BFLOAT16] = 2, [RP_INT8] = 1,
+	[RP_INT16] = 2,	    [RP_INT32] = 4,   [RP_INT64] = 8,	 [RP_UINT8] = 1,
+	[RP_UINT16] = 2,    [RP_UINT32] = 4,  [RP_UINT64] = 8,	 [RP_BOOL] = 1,
 	[RP_FP8E4M3FN] = 1, [RP_FP8E8M0] = 1, [RP_FP4E2M1] = 0,
 };
 

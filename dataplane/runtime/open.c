@@ -109,7 +109,8 @@ int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_o
 	struct rpi_fault *fault = &runtime->fault;
 
 	*text_out = NULL;
-	/* What has not started is not to start. Without a text: the caller has its own. */
+	/* What has not started is not to start. Without a text: the caller has its own.
+	 */
 	if (status)
 		rpi_fault_set(fault, status, "");
 	if (runtime->arena) {

@@ -24,10 +24,9 @@ bool rpi_ready_put(struct rpi_ready *ready, struct rpi_flight *slot)
 
 		if (turn == at) {
 			/* R3 */
-			if (!atomic_compare_exchange_weak_explicit(&ready->put_at, &at,
-								   at + 1,
-								   memory_order_seq_cst,
-								   memory_order_relaxed))
+			if (!atomic_compare_exchange_weak_explicit(
+				    &ready->put_at, &at, at + 1, memory_order_seq_cst,
+				    memory_order_relaxed))
 				continue;
 			cell->slot = slot;
 			/* R1 */
@@ -53,10 +52,9 @@ struct rpi_flight *rpi_ready_take(struct rpi_ready *ready)
 
 		if (turn == at + 1) {
 			/* Relaxed: the cell is this one's until its turn is stored. */
-			if (!atomic_compare_exchange_weak_explicit(&ready->take_at, &at,
-								   at + 1,
-								   memory_order_relaxed,
-								   memory_order_relaxed))
+			if (!atomic_compare_exchange_weak_explicit(
+				    &ready->take_at, &at, at + 1, memory_order_relaxed,
+				    memory_order_relaxed))
 				continue;
 			slot = cell->slot;
 			/* R2 */

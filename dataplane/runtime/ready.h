@@ -27,7 +27,8 @@ struct rpi_flight;
 #define RPI_READY_CELLS 4096u
 
 struct rpi_ready_cell {
-	_Atomic uint64_t turn; /* R1, R2: position + 1 when full, of the next lap when free */
+	_Atomic uint64_t
+		turn; /* R1, R2: position + 1 when full, of the next lap when free */
 	struct rpi_flight *slot;
 };
 

@@ -5,9 +5,8 @@
  * order of their submission; they end in any order and retire in that one.
  *
  *	tail <= done <= head, head - tail <= window
- *	  [tail, done)   have ended; kept for an open scope, or for kernels that were given
- *			 their outputs
- *	  [done, head)   the first of them has not been seen to end
+ *	  [tail, done)   have ended; kept for an open scope, or for kernels that were
+ *given their outputs [done, head)   the first of them has not been seen to end
  *
  * Kernels that run as they are submitted never come into the slots ("plain" ones): done
  * is head then, and what is kept is what open scopes pin. Plain kernels are taken only
@@ -36,7 +35,7 @@
 
 struct rpi_ring {
 	struct rpi_flight *slots; /* [window] */
-	uint64_t window;	/* a power of two */
+	uint64_t window;	  /* a power of two */
 	uint64_t head, done, tail;
 	uint64_t base; /* the kernel in slot 0; stepped to head when the ring is empty */
 	uint64_t plain_end; /* kernels from tail to here have no slot */
@@ -47,11 +46,13 @@ struct rpi_ring {
 
 	struct rpi_lap heap;
 	uint8_t *heap_memory;
-	/* Per RPI_OUTPUT_ALIGN bytes of the heap: the slot of the kernel they belong to. */
+	/* Per RPI_OUTPUT_ALIGN bytes of the heap: the slot of the kernel they belong to.
+	 */
 	uint32_t *owners;
-	struct rpi_flight *last_block; /* of the kernels in slots with outputs, the newest */
-	uint64_t first_block;	     /* where the outputs of kernels in slots begin */
-	bool small_pool; /* so that owners matter to plain kernels too */
+	struct rpi_flight
+		*last_block;  /* of the kernels in slots with outputs, the newest */
+	uint64_t first_block; /* where the outputs of kernels in slots begin */
+	bool small_pool;      /* so that owners matter to plain kernels too */
 
 	struct rpi_lap args;
 	uint8_t *args_memory;
@@ -74,8 +75,7 @@ static inline uint64_t rpi_ring_pinned(const struct rpi_ring *ring)
 
 static inline uint64_t rpi_ring_heap_pinned(const struct rpi_ring *ring)
 {
-	return ring->pinned_heap == RPI_UNPINNED ? 0
-						 : ring->heap.top - ring->pinned_heap;
+	return ring->pinned_heap == RPI_UNPINNED ? 0 : ring->heap.top - ring->pinned_heap;
 }
 
 /* Where the live part of the heap begins, for a block that would go to `begin`. */

@@ -31,8 +31,9 @@ static void describe_pins(const struct rpi_runtime *runtime, uint32_t ring_idx, 
 	if (first == last || first == UINT32_MAX)
 		rpi_format(buf, bytes, "the open scope of depth %u", last);
 	else
-		rpi_format(buf, bytes, "the open scopes of depth %u to %u, which share it",
-			   first, last);
+		rpi_format(buf, bytes,
+			   "the open scopes of depth %u to %u, which share it", first,
+			   last);
 }
 
 static __attribute__((cold, noinline)) int fail_window(const struct rpi_runtime *runtime,
@@ -53,21 +54,21 @@ static __attribute__((cold, noinline)) int fail_window(const struct rpi_runtime 
 			rpi_resource_fit(RPI_TASK_WINDOW, pinned + 1));
 }
 
-static __attribute__((cold, noinline)) int
-fail_heap_size(const struct rpi_runtime *runtime, const struct rpi_scope *scope)
+static __attribute__((cold, noinline)) int fail_heap_size(
+	const struct rpi_runtime *runtime, const struct rpi_scope *scope)
 {
 	uint64_t need = runtime->ask.fresh_bytes;
 
 	return rpi_fail(-ENOSPC,
-			"%s: ring %u: heap of %" PRIu64 " bytes, the outputs of one kernel "
+			"%s: ring %u: heap of %" PRIu64
+			" bytes, the outputs of one kernel "
 			"need %" PRIu64 "; ring_heap %" PRIu64 " would do",
 			call, scope->ring_idx, scope->ring->heap.size, need,
 			rpi_resource_fit(RPI_HEAP, need));
 }
 
-static __attribute__((cold, noinline)) int
-fail_heap_pinned(const struct rpi_runtime *runtime, const struct rpi_scope *scope,
-		 uint64_t begin)
+static __attribute__((cold, noinline)) int fail_heap_pinned(
+	const struct rpi_runtime *runtime, const struct rpi_scope *scope, uint64_t begin)
 {
 	const struct rpi_ring *ring = scope->ring;
 	uint64_t need = runtime->ask.fresh_bytes;
@@ -127,7 +128,8 @@ static struct rpi_flight *oldest(struct rpi_runtime *runtime, const struct rpi_r
 }
 
 /* What the ring's tail waits for: its own end, or a kernel that was given its outputs. */
-static struct rpi_flight *blocker(struct rpi_runtime *runtime, const struct rpi_ring *ring)
+static struct rpi_flight *blocker(struct rpi_runtime *runtime,
+				  const struct rpi_ring *ring)
 {
 	const struct rpi_flight *slot;
 	uint32_t i;
@@ -159,9 +161,9 @@ uint64_t rpi_room_await(struct rpi_runtime *runtime, struct rpi_ring *ring,
 		if (ring->done == ring->head)
 			ring->args.tail = arg_begin;
 		slots = ring->head - ring->tail < ring->window;
-		heap = !fresh || rpi_lap_fits(&ring->heap,
-					      rpi_ring_heap_tail(ring, heap_begin),
-					      heap_begin, fresh);
+		heap = !fresh ||
+		       rpi_lap_fits(&ring->heap, rpi_ring_heap_tail(ring, heap_begin),
+				    heap_begin, fresh);
 		args = rpi_lap_fits(&ring->args, ring->args.tail, arg_begin, arg_bytes);
 		if (rpi_likely(slots && heap && args &&
 			       rpi_uses_room(runtime->arena->uses,

@@ -13,6 +13,7 @@
 #define RPI_RUNTIME_RUNTIME_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,7 @@ struct rpi_runtime_config {
 	enum rp_page_policy pages;
 	struct rpi_sizing env; /* what the environment asks for */
 	bool patient;	       /* idle threads spin a little before they sleep */
+	const cpu_set_t *cpus; /* where compute threads may run; NULL: as the opener */
 	/* Whether the run is to end early; asked while the submitter waits. NULL: no. */
 	bool (*cancelled)(void *context);
 	void *context;
@@ -42,7 +44,7 @@ struct rpi_runtime_config {
 struct rpi_hand {
 	struct rpi_runtime *runtime;
 	struct rpi_flight *own; /* kernels that it made ready and kept */
-	uint32_t misses;      /* kernels in a row that were not `ready` */
+	uint32_t misses;	/* kernels in a row that were not `ready` */
 	pthread_t thread;
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
 	 * in `sleepers`. */
@@ -79,11 +81,11 @@ struct rpi_fault {
 
 /* What a kernel being submitted asks for. */
 struct rpi_ask {
-	uint64_t fresh_bytes;	/* of outputs to allocate, each rounded up */
+	uint64_t fresh_bytes; /* of outputs to allocate, each rounded up */
 	uint32_t tensor_count;
 	uint32_t fresh_count;
-	uint32_t written_count; /* of the others that it writes */
-	bool in_heap;		/* some lie in a heap */
+	uint32_t written_count;		      /* of the others that it writes */
+	bool in_heap;			      /* some lie in a heap */
 	uint16_t tensor[RP_MAX_TASK_TENSORS]; /* argument numbers */
 	uint16_t written[RP_MAX_TASK_TENSORS];
 	struct rpi_view view[RPI_KERNEL_ARGS_MAX]; /* by argument number */
@@ -214,7 +216,7 @@ static inline rp_kernel_id rpi_id_make(uint32_t ring, uint64_t seq)
 
 /* The ring whose heap an address lies in, and the position there; NULL: none's. */
 static inline struct rpi_ring *rpi_arena_find(struct rpi_arena *arena, uintptr_t address,
-					     uint64_t *position_out)
+					      uint64_t *position_out)
 {
 	uint64_t offset = address - (uintptr_t)arena->memory;
 	struct rpi_ring *ring = &arena->rings[RP_RING_COUNT - 1];

@@ -25,11 +25,12 @@ int rpi_runtime_scope_begin(struct rpi_runtime *runtime, enum rp_scope_kind kind
 	if (rpi_unlikely(err))
 		return err;
 	if (kind != RP_SCOPE_AUTO && kind != RP_SCOPE_MANUAL)
-		return fault(runtime,
-			     rpi_fail(-EINVAL,
-				      "rp_scope_begin: kind %d, expected RP_SCOPE_AUTO or "
-				      "RP_SCOPE_MANUAL",
-				      (int)kind));
+		return fault(
+			runtime,
+			rpi_fail(-EINVAL,
+				 "rp_scope_begin: kind %d, expected RP_SCOPE_AUTO or "
+				 "RP_SCOPE_MANUAL",
+				 (int)kind));
 	if (runtime->depth == RP_MAX_SCOPES)
 		return fault(runtime,
 			     rpi_fail(-EINVAL,

@@ -26,9 +26,8 @@ static const struct {
 	[RPI_HEAP] = { "ring_heap", "PTO2_RING_HEAP",
 		       "a power of 2 >= 1024 (bytes per ring)", 1024, HEAPS_MAX, true,
 		       RPI_DEFAULT_HEAP },
-	[RPI_DEP_POOL] = { "ring_dep_pool", "PTO2_RING_DEP_POOL",
-			   "in [4, INT32_MAX]", 4, INT32_MAX, false,
-			   RPI_DEFAULT_DEP_POOL },
+	[RPI_DEP_POOL] = { "ring_dep_pool", "PTO2_RING_DEP_POOL", "in [4, INT32_MAX]", 4,
+			   INT32_MAX, false, RPI_DEFAULT_DEP_POOL },
 };
 
 const char *rpi_resource_name(enum rpi_resource resource)

@@ -65,9 +65,9 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	int status;
 
 	if (ask->fresh_count) {
-		place_fresh(ask, kernel->args,
-			    rpi_ring_take_block(ring, heap_begin, ask->fresh_bytes,
-						NULL));
+		place_fresh(
+			ask, kernel->args,
+			rpi_ring_take_block(ring, heap_begin, ask->fresh_bytes, NULL));
 		pin_heap(scope, heap_begin);
 	}
 	pin(scope);
@@ -135,9 +135,9 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	ring->args.top = arg_begin + arg_bytes;
 	slot->arg_mark = ring->args.top;
 	if (ask->fresh_count) {
-		place_fresh(ask, args,
-			    rpi_ring_take_block(ring, heap_begin, ask->fresh_bytes,
-						slot));
+		place_fresh(
+			ask, args,
+			rpi_ring_take_block(ring, heap_begin, ask->fresh_bytes, slot));
 		pin_heap(scope, heap_begin);
 	}
 	if (ask->in_heap)

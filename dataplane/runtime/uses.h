@@ -35,7 +35,7 @@ struct rpi_use {
 	_Alignas(RPI_CACHE_LINE) struct rpi_flight *slot;
 	uint32_t next, prev;		 /* in its bucket */
 	uint32_t level_next, level_prev; /* in its level */
-	uint32_t slot_next;		 /* of the same kernel; in the list of free ones */
+	uint32_t slot_next; /* of the same kernel; in the list of free ones */
 	uint32_t bucket;
 	uint8_t level;
 	bool write;

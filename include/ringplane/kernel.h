@@ -118,9 +118,9 @@ RP_API int rp_chip_drain(struct rp_chip *chip);
 
 /* How full one ring has been. */
 struct rp_ring_usage {
-	uint64_t size;	/* in force: slots, bytes, or edges */
+	uint64_t size; /* in force: slots, bytes, or edges */
 	uint64_t in_use;
-	uint64_t peak;	/* since the rings were built */
+	uint64_t peak; /* since the rings were built */
 };
 
 struct rp_ring_state {

@@ -19,21 +19,12 @@
 
 static const struct graph_setting settings[] = {
 	{ .threads = 0 },
-	{ .threads = 0,
-	  .window = GRAPH_WINDOW_MIN,
-	  .heap = GRAPH_HEAP_MIN,
-	  .pool = 6 },
+	{ .threads = 0, .window = GRAPH_WINDOW_MIN, .heap = GRAPH_HEAP_MIN, .pool = 6 },
 	{ .threads = 1 },
-	{ .threads = 1,
-	  .window = GRAPH_WINDOW_MIN,
-	  .heap = GRAPH_HEAP_MIN,
-	  .pool = 6 },
+	{ .threads = 1, .window = GRAPH_WINDOW_MIN, .heap = GRAPH_HEAP_MIN, .pool = 6 },
 	{ .threads = 3 },
 	{ .threads = 2, .window = 32, .heap = 2 * GRAPH_HEAP_MIN, .pool = 7 },
-	{ .threads = 4,
-	  .window = GRAPH_WINDOW_MIN,
-	  .heap = GRAPH_HEAP_MIN,
-	  .pool = 6 },
+	{ .threads = 4, .window = GRAPH_WINDOW_MIN, .heap = GRAPH_HEAP_MIN, .pool = 6 },
 	{ .threads = 3, .window = 1024, .heap = 1 << 20, .pool = 64 },
 };
 
