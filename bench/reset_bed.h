@@ -55,12 +55,10 @@ struct reset_bed {
 	struct rp_domain_spec spec;
 	struct rp_domain_buffer buffers[2];
 	enum reset_step step;
-	uint8_t *window;      /* of chip 0, in this process too */
-	uint64_t turn;	      /* slices so far */
-	uint64_t uses;	      /* of the domain, by this worker */
-	uint64_t seen_resets; /* of this worker, when last checked */
-	double gap_ns;	      /* that the host works */
-	double zero_ns;	      /* that an eager reset was seen to take */
+	uint8_t *window; /* of chip 0, in this process too */
+	uint64_t turn;	 /* slices so far */
+	uint64_t uses;	 /* of the domain, by this worker */
+	double gap_ns;	 /* that the host works */
 };
 
 /* .arg is the variant, .data the bed. */
