@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/testing.h"
 #include "process/hygiene.h"
-#include "runtime/runtime.h"
 #include "process/leave.h"
+#include "runtime/runtime.h"
 #include "worker/worker.h"
 
 /* Shared memory of the caller that is touched before a process is ready; more is

@@ -159,8 +159,8 @@ struct rp_worker_options {
 	 * blocks the submit. A power of two, at most 65536. Default 64. */
 	uint32_t dispatcher_queue;
 
-	/* Threads of each chip that run kernels (see kernel.h), pinned nowhere; the chip's
-	 * own joins in while it waits. 0: that one alone. At most 256. */
+	/* Threads of each chip that run kernels (see kernel.h), pinned nowhere; the
+	 * chip's own joins in while it waits. 0: that one alone. At most 256. */
 	uint32_t compute_threads;
 
 	/* Arenas of the chip runtime that each chip keeps, one per sizing of the rings.
