@@ -48,13 +48,13 @@ static int dispatch(struct rpi_runtime *runtime, const struct rp_run_config *con
 		    struct bench_round *round, bool sample)
 {
 	uint64_t begin = bench_ticks();
-	int64_t bytes = OUTPUT_BYTES;
+	const int64_t shape[] = { OUTPUT_BYTES };
 	const char *text;
 	int err = 0;
 
 	rpi_runtime_begin(runtime, config);
 	for (int i = 0; i < KERNELS && !err; i++) {
-		struct rp_arg arg = rp_out_new(RP_UINT8, 1, &bytes);
+		struct rp_arg arg = rp_out_new(RP_UINT8, 1, shape);
 		struct rp_kernel kernel = { .fn = write_first,
 					    .args = &arg,
 					    .arg_count = 1 };

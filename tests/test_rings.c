@@ -10,6 +10,7 @@ struct heap_of_tasks {
 	int64_t *memory; /* one word for each chip */
 	uint32_t tasks;
 	uint32_t scalars; /* to fill the argument ring with */
+	bool gated;
 };
 
 static int enqueue_heap(struct rp_run *run, void *arg)
@@ -17,6 +18,14 @@ static int enqueue_heap(struct rp_run *run, void *arg)
 	struct heap_of_tasks *heap = arg;
 	uint32_t chips = rp_run_chip_count(run);
 
+	/* The first time, chips hold until a ring has been full. */
+	for (uint32_t chip = 0; chip < (heap->gated ? chips : 0); chip++) {
+		int err = TASK(run, (int32_t)chip, ENTRY_GATE, rp_arg_u64(0));
+
+		if (err)
+			return err;
+	}
+	heap->gated = false;
 	for (uint32_t i = 0; i < heap->tasks; i++) {
 		struct rp_arg args[1 + RP_MAX_TASK_SCALARS];
 		uint32_t count = 0;
@@ -30,6 +39,14 @@ static int enqueue_heap(struct rp_run *run, void *arg)
 			return err;
 	}
 	return 0;
+}
+
+static void *open_when_full(void *arg)
+{
+	while (!bed_stats(arg).ring_full_waits)
+		bed_breathe();
+	gate_open(0);
+	return NULL;
 }
 
 static void more_tasks_than_the_rings_hold_press_back_and_all_run(void **state)
@@ -49,22 +66,27 @@ static void more_tasks_than_the_rings_hold_press_back_and_all_run(void **state)
 		uint32_t chips = 1 + (uint32_t)k % 2;
 		struct heap_of_tasks heap = { .memory = memory,
 					      .tasks = 3000,
+					      .gated = true,
 					      .scalars = cases[k / 2].scalars };
 		struct rp_worker_options options;
 		struct rp_worker_stats stats;
+		pthread_t opener;
 		struct bed bed;
 
 		memset(memory, 0, 2 * 8);
+		atomic_store(&board->gates[0], 0);
 		bed_options(&options, chips);
 		options.task_ring_slots = cases[k / 2].slots;
 		options.arg_ring_bytes = cases[k / 2].arg_bytes;
 		bed_open_with(&bed, &options);
+		assert_int_equal(pthread_create(&opener, NULL, open_when_full, &bed), 0);
 		for (int round = 0; round < 2; round++)
 			assert_ok(bed_run(&bed, enqueue_heap, &heap));
+		assert_int_equal(pthread_join(opener, NULL), 0);
 		assert_int_equal(memory[0] + (chips > 1 ? memory[1] : 0),
 				 2 * heap.tasks / 5 * 4);
 		stats = bed_stats(&bed);
-		assert_int_equal(stats.tasks, 2 * heap.tasks);
+		assert_int_equal(stats.tasks, 2 * heap.tasks + chips);
 		assert_true(stats.ring_full_waits > 0);
 		bed_close(&bed);
 	}

@@ -99,7 +99,7 @@ static int pass_piece(struct ring *ring)
 {
 	struct rp_comm *comm = ring->comm;
 	const uint32_t steps = 2 * (ring->size - 1);
-	const uint8_t *passed = NULL;
+	const uint8_t *passed = ring->out; /* there are steps: two ranks at least */
 	struct rpi_round round;
 	struct part part;
 	uint32_t step;
