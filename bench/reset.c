@@ -98,9 +98,10 @@ static const char *chips_suffix(uint32_t chip_count)
 
 static uint64_t ops_max(const struct grid *at, uint64_t most)
 {
-	uint64_t ops = RUN_BYTES_MAX / ((uint64_t)at->bytes * at->chip_count);
+	const uint64_t bytes = (uint64_t)at->bytes * at->chip_count;
 
-	return ops < most ? ops : most;
+	/* Without a domain there is nothing to zero. */
+	return bytes && RUN_BYTES_MAX / bytes < most ? RUN_BYTES_MAX / bytes : most;
 }
 
 /* A rate counts the bytes of all windows. */

@@ -28,8 +28,13 @@
 #define WATCHDOG_S 600
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 
-/* Pages that come and go with no copy's help: a stack, the C library's buffers. */
+/* Pages that come and go with no copy's help: a stack, the C library's buffers; ASan
+ * keeps shadow of what was looked at. */
+#ifdef __SANITIZE_ADDRESS__
+#define SLACK_BYTES (8 * MIB)
+#else
 #define SLACK_BYTES (1 * MIB)
+#endif
 
 static uint64_t total_bytes = 2 * GIB;
 
