@@ -16,6 +16,33 @@
 #include "support.h"
 #include "worker/worker.h"
 
+int device_setup(void **state, struct bed *bed, uint32_t chip_count, size_t memory_bytes)
+{
+	struct rp_worker_options options;
+	int err = bed_setup(state);
+
+	trap_install();
+	bed_options(&options, chip_count);
+	options.device_memory_bytes = memory_bytes;
+	bed_open_with(bed, &options);
+	return err;
+}
+
+int device_teardown(void **state, struct bed *bed)
+{
+	trap_uninstall();
+	bed_close(bed);
+	return bed_teardown(state);
+}
+
+uint64_t device_must_alloc(struct bed *bed, uint32_t chip, size_t bytes)
+{
+	uint64_t address = 0;
+
+	assert_ok(rp_worker_device_alloc(bed->worker, chip, bytes, &address));
+	return address;
+}
+
 uint64_t device_seed(uint64_t usual)
 {
 	const char *given = getenv("RINGPLANE_TEST_SEED");

@@ -13,6 +13,16 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
+struct bed;
+
+/* The setup and teardown of a test on one worker of the support program, whose chips
+ * have so much memory; traps are ready. */
+int device_setup(void **state, struct bed *bed, uint32_t chip_count, size_t memory_bytes);
+int device_teardown(void **state, struct bed *bed);
+
+/* Raw memory of a chip; the test fails without. */
+uint64_t device_must_alloc(struct bed *bed, uint32_t chip, size_t bytes);
+
 /* What RINGPLANE_TEST_SEED says, or `usual`; printed. */
 uint64_t device_seed(uint64_t usual);
 

@@ -10,6 +10,7 @@
 #include "base/testing.h"
 #include "check.h"
 #include "deed.h"
+#include "noop.h"
 #include "proc.h"
 
 struct rig *rig;
@@ -68,24 +69,6 @@ int rig_teardown(void **state)
 {
 	(void)state;
 	rig_disarm();
-	return 0;
-}
-
-static int noop_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
-static int noop_callback(struct rp_callback_context *context, const struct rp_arg *args,
-			 size_t nargs, void *user)
-{
-	(void)context;
-	(void)args;
-	(void)nargs;
-	(void)user;
 	return 0;
 }
 

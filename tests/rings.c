@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "comm/comm.h"
+#include "noop.h"
 
 /* Not a limit on speed: a mark that never comes. */
 #define LOST_NS (INT64_C(5) * 1000000000)
@@ -124,16 +125,6 @@ static int act(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 	}
 }
 
-static int copy_callback(struct rp_callback_context *context, const struct rp_arg *args,
-			 size_t nargs, void *user)
-{
-	(void)context;
-	(void)args;
-	(void)nargs;
-	(void)user;
-	return 0;
-}
-
 static _Thread_local script_fn script_now;
 static _Thread_local void *script_arg;
 
@@ -150,7 +141,7 @@ struct rp_program *ring_program(const char *name)
 {
 	static const struct rp_entry entries[] = { { "act", act } };
 	static const struct rp_callback callbacks[] = { { .name = "nothing",
-							  .fn = copy_callback } };
+							  .fn = noop_callback } };
 	struct rp_program *program;
 	struct rp_program_desc desc;
 

@@ -20,29 +20,17 @@ static struct bed bed;
 
 static int set_up(void **state)
 {
-	struct rp_worker_options options;
-	int err = bed_setup(state);
-
-	trap_install();
-	bed_options(&options, CHIPS);
-	options.device_memory_bytes = 32 * MIB;
-	bed_open_with(&bed, &options);
-	return err;
+	return device_setup(state, &bed, CHIPS, 32 * MIB);
 }
 
 static int tear_down(void **state)
 {
-	trap_uninstall();
-	bed_close(&bed);
-	return bed_teardown(state);
+	return device_teardown(state, &bed);
 }
 
 static uint64_t must_alloc(uint32_t chip, size_t bytes)
 {
-	uint64_t address = 0;
-
-	assert_ok(rp_worker_device_alloc(bed.worker, chip, bytes, &address));
-	return address;
+	return device_must_alloc(&bed, chip, bytes);
 }
 
 static void put(uint32_t chip, uint64_t address, size_t offset, const void *from,

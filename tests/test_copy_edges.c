@@ -16,6 +16,7 @@
 #include <ringplane/ringplane.h>
 
 #include "memory/copy.h"
+#include "noop.h"
 #include "staging/command.h"
 
 #define CHIPS	   2
@@ -32,14 +33,6 @@ static uint64_t device[CHIPS];
 static uint8_t *from, *to; /* private: staged */
 static uint8_t *shared[2]; /* seen by the chips: named */
 static uint8_t *expected;
-
-static int empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
 
 static void fill(uint8_t *at, size_t bytes, uint32_t seed)
 {
@@ -68,7 +61,7 @@ static void make_buffers(void)
 
 static int open_worker(void **state)
 {
-	static const struct rp_entry entry = { "empty", empty };
+	static const struct rp_entry entry = { "empty", noop_entry };
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 

@@ -17,21 +17,12 @@ static struct bed bed;
 
 static int set_up(void **state)
 {
-	struct rp_worker_options options;
-	int err = bed_setup(state);
-
-	trap_install();
-	bed_options(&options, CHIPS);
-	options.device_memory_bytes = 64 * MIB;
-	bed_open_with(&bed, &options);
-	return err;
+	return device_setup(state, &bed, CHIPS, 64 * MIB);
 }
 
 static int tear_down(void **state)
 {
-	trap_uninstall();
-	bed_close(&bed);
-	return bed_teardown(state);
+	return device_teardown(state, &bed);
 }
 
 /* A resident row of int64, and where it is. */

@@ -18,6 +18,7 @@
 
 #include <ringplane/ringplane.h>
 
+#include "noop.h"
 #include "proc.h"
 #include "staging/copier.h"
 
@@ -43,17 +44,9 @@ static struct rp_worker *worker;
 static uint8_t *host;
 static uint64_t device[CHIPS];
 
-static int empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
 static int open_worker(void **state)
 {
-	static const struct rp_entry entry = { "empty", empty };
+	static const struct rp_entry entry = { "empty", noop_entry };
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 

@@ -13,6 +13,7 @@
 #include "check.h"
 #include "death.h"
 #include "deed.h"
+#include "noop.h"
 #include "proc.h"
 
 static void an_entry_that_ends_its_process_is_reported_with_how(void **state)
@@ -181,14 +182,6 @@ static void close_reports_a_death_that_nobody_has_heard_of(void **state)
 	assert_says("status 5");
 	assert_outcome(handle, -EOWNERDEAD, "status 5");
 	assert_nothing_left(worker);
-}
-
-static int noop_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
 }
 
 static int exit_in_callback(struct rp_callback_context *context,

@@ -20,21 +20,12 @@ static struct bed bed;
 
 static int set_up(void **state)
 {
-	struct rp_worker_options options;
-	int err = bed_setup(state);
-
-	trap_install();
-	bed_options(&options, CHIPS);
-	options.device_memory_bytes = MEMORY_BYTES;
-	bed_open_with(&bed, &options);
-	return err;
+	return device_setup(state, &bed, CHIPS, MEMORY_BYTES);
 }
 
 static int tear_down(void **state)
 {
-	trap_uninstall();
-	bed_close(&bed);
-	return bed_teardown(state);
+	return device_teardown(state, &bed);
 }
 
 static struct rp_tensor must_alloc(uint32_t chip, int64_t bytes)

@@ -22,6 +22,7 @@
 #include <ringplane/ringplane.h>
 
 #include "deed.h"
+#include "noop.h"
 #include "proc.h"
 
 static int set_up(void **state)
@@ -33,24 +34,6 @@ static int set_up(void **state)
 }
 
 /* Two chips and two callback processes. */
-static int noop_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
-static int noop_callback(struct rp_callback_context *context, const struct rp_arg *args,
-			 size_t nargs, void *user)
-{
-	(void)context;
-	(void)args;
-	(void)nargs;
-	(void)user;
-	return 0;
-}
-
 #define PEERS 4
 
 static struct rp_worker *prepare_four(enum rp_sleep_engine engine)

@@ -19,6 +19,7 @@
 
 #include "base/testing.h"
 #include "deed.h"
+#include "noop.h"
 #include "proc.h"
 #include "support.h"
 
@@ -93,20 +94,11 @@ static void arm(const char *point, const char *process, int nth, int err)
 	rpi_test_hook = hook;
 }
 
-static int look(struct rp_callback_context *context, const struct rp_arg *args,
-		size_t nargs, void *user)
-{
-	(void)context;
-	(void)args;
-	(void)nargs;
-	(void)user;
-	return 0;
-}
-
 /* Two chips and a callback worker. */
 static int prepare_three(struct rp_worker **worker_out)
 {
-	static const struct rp_callback callback = { .name = "look", .fn = look };
+	static const struct rp_callback callback = { .name = "look",
+						     .fn = noop_callback };
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 	struct rp_program *program;

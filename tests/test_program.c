@@ -9,25 +9,8 @@
 #include <string.h>
 
 #include "dispatch/program.h"
+#include "noop.h"
 #include "support.h"
-
-static int some_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
-static int some_callback(struct rp_callback_context *context, const struct rp_arg *args,
-			 size_t nargs, void *user)
-{
-	(void)context;
-	(void)args;
-	(void)nargs;
-	(void)user;
-	return 0;
-}
 
 /* A description that is right, in parts that a test may spoil. */
 struct draft {
@@ -53,10 +36,10 @@ static void draft_init(struct draft *draft)
 	draft->params[2] = (struct rp_param){ .name = "k",
 					      .kind = RP_ARG_SCALAR,
 					      .dtype = RP_INT64 };
-	draft->entries[0] = (struct rp_entry){ "first", some_entry };
-	draft->entries[1] = (struct rp_entry){ "second", some_entry };
-	draft->callbacks[0] = (struct rp_callback){ .name = "tell", .fn = some_callback };
-	draft->callbacks[1] = (struct rp_callback){ .name = "ask", .fn = some_callback };
+	draft->entries[0] = (struct rp_entry){ "first", noop_entry };
+	draft->entries[1] = (struct rp_entry){ "second", noop_entry };
+	draft->callbacks[0] = (struct rp_callback){ .name = "tell", .fn = noop_callback };
+	draft->callbacks[1] = (struct rp_callback){ .name = "ask", .fn = noop_callback };
 	rp_program_desc_init(&draft->desc);
 	draft->desc.name = "draft";
 	draft->desc.params = draft->params;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Several programs on one worker: which go together, which one a dispatch runs, and what
  * they share. */
+#include "noop.h"
 #include "support.h"
 
 #include <errno.h>
@@ -34,14 +35,6 @@ static struct rp_tensor cell(int n)
 
 /* --- Which go together -------------------------------------------------------------- */
 
-static int entry_noop(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
 struct traits {
 	const char *name, *platform, *runtime;
 	uint32_t chip_count;
@@ -49,7 +42,7 @@ struct traits {
 
 static struct rp_program *program_with(const struct traits *traits)
 {
-	static const struct rp_entry entries[] = { { "noop", entry_noop } };
+	static const struct rp_entry entries[] = { { "noop", noop_entry } };
 	struct rp_program_desc desc;
 	struct rp_program *program;
 

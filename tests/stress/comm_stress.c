@@ -9,27 +9,23 @@
  * the seconds are over, at least once.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "../collective.h"
+#include "stress.h"
 
-#define STRESS_WATCHDOG_S 300
-#define WORK_BYTES	  ((size_t)256 << 10)
-#define CALLS		  40
+#define WORK_BYTES ((size_t)256 << 10)
+#define CALLS	   40
 
 static struct {
-	double seconds;
-	uint64_t seed;
 	int runs;
 	int ranks;
-	bool threads;
-} asked = { .seconds = 1, .seed = 1, .runs = 6 };
+	int threads;
+} asked = { .runs = 6 };
 
 static const struct rp_domain_buffer buffers[] = {
 	{ "work", RP_UINT8, RP_BUFFER_DEFAULT, WORK_BYTES },
@@ -120,57 +116,13 @@ static void go_round(uint64_t seed)
 	ranks_close(ranks);
 }
 
-static void read_options(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "seconds", required_argument, NULL, 's' },
-		{ "seed", required_argument, NULL, 'e' },
-		{ "runs", required_argument, NULL, 'r' },
-		{ "ranks", required_argument, NULL, 'n' },
-		{ "threads", no_argument, NULL, 't' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			asked.seconds = atof(optarg);
-			break;
-		case 'e':
-			asked.seed = strtoull(optarg, NULL, 0);
-			break;
-		case 'r':
-			asked.runs = atoi(optarg);
-			break;
-		case 'n':
-			asked.ranks = atoi(optarg);
-			break;
-		case 't':
-			asked.threads = true;
-			break;
-		default:
-			exit(2);
-		}
-	}
-	if (asked.ranks < 0 || asked.ranks > RANKS_MAX || asked.runs < 1) {
-		fprintf(stderr, "comm_stress: ranks 0..%d, runs 1..\n", RANKS_MAX);
-		exit(2);
-	}
-}
-
 int main(int argc, char **argv)
 {
-	struct timespec begin, now;
+	const struct stress_option options[] = {
+		{ "runs", &asked.runs, 1, INT_MAX },
+		{ "ranks", &asked.ranks, 0, RANKS_MAX },
+		{ "threads", &asked.threads, 0, 0 },
+	};
 
-	read_options(argc, argv);
-	alarm(STRESS_WATCHDOG_S + (unsigned)asked.seconds);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		go_round(asked.seed++);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((double)(now.tv_sec - begin.tv_sec) +
-			 (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
-		 asked.seconds);
-	return 0;
+	return stress_run(argc, argv, "comm_stress", options, COUNT(options), go_round);
 }

@@ -10,36 +10,31 @@
  * With a dispatcher the graphs are worked off from a queue, whose size is random too.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "../support.h"
+#include "stress.h"
 
-#define STRESS_WATCHDOG_S 300
-
-#define THREADS_MAX	  8
-#define TENSORS		  6
-#define SIDE		  8 /* each tensor is SIDE x SIDE words */
-#define WORDS		  (SIDE * SIDE)
-#define TASKS_MAX	  24
-#define VIEWS_MAX	  4
-#define AHEAD_MAX	  3 /* runs that a thread has not waited for */
+#define THREADS_MAX 8
+#define TENSORS	    6
+#define SIDE	    8 /* each tensor is SIDE x SIDE words */
+#define WORDS	    (SIDE * SIDE)
+#define TASKS_MAX   24
+#define VIEWS_MAX   4
+#define AHEAD_MAX   3 /* runs that a thread has not waited for */
 
 static struct {
-	double seconds;
-	uint64_t seed;
 	int runs;
 	int threads;
 	int chips;
-	bool dispatcher;
-} asked = { .seconds = 1, .seed = 1, .runs = 120, .threads = 3 };
+	int dispatcher;
+} asked = { .runs = 120, .threads = 3 };
 
 static void must(int err, const char *what)
 {
@@ -427,66 +422,15 @@ static void go_round(uint64_t seed)
 	}
 }
 
-static void read_options(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "seconds", required_argument, NULL, 's' },
-		{ "seed", required_argument, NULL, 'e' },
-		{ "runs", required_argument, NULL, 'r' },
-		{ "threads", required_argument, NULL, 't' },
-		{ "chips", required_argument, NULL, 'c' },
-		{ "dispatcher", no_argument, NULL, 'd' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			asked.seconds = atof(optarg);
-			break;
-		case 'e':
-			asked.seed = strtoull(optarg, NULL, 0);
-			break;
-		case 'r':
-			asked.runs = atoi(optarg);
-			break;
-		case 't':
-			asked.threads = atoi(optarg);
-			break;
-		case 'c':
-			asked.chips = atoi(optarg);
-			break;
-		case 'd':
-			asked.dispatcher = true;
-			break;
-		default:
-			exit(2);
-		}
-	}
-	if (asked.threads < 1 || asked.threads > THREADS_MAX || asked.runs < 1 ||
-	    asked.chips < 0 || asked.chips > 8) {
-		fprintf(stderr, "dispatch_stress: threads 1..%d, runs 1.., chips 0..8\n",
-			THREADS_MAX);
-		exit(2);
-	}
-}
-
 int main(int argc, char **argv)
 {
-	struct timespec begin, now;
+	const struct stress_option options[] = {
+		{ "runs", &asked.runs, 1, INT_MAX },
+		{ "threads", &asked.threads, 1, THREADS_MAX },
+		{ "chips", &asked.chips, 0, 8 },
+		{ "dispatcher", &asked.dispatcher, 0, 0 },
+	};
 
-	read_options(argc, argv);
-	alarm(STRESS_WATCHDOG_S + (unsigned)asked.seconds);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		/* Before, so that a hang shows it. */
-		printf("# seed %" PRIu64 "\n", asked.seed);
-		fflush(stdout);
-		go_round(asked.seed++);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((double)(now.tv_sec - begin.tv_sec) +
-			 (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
-		 asked.seconds);
-	return 0;
+	return stress_run(argc, argv, "dispatch_stress", options, COUNT(options),
+			  go_round);
 }

@@ -8,32 +8,28 @@
  * next seed, and new workers, until the seconds are over, at least once.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../support.h"
+#include "stress.h"
 
-#define STRESS_WATCHDOG_S 300
-
-#define THREADS_MAX	  16
-#define WORKERS		  2
-#define CHIPS		  2
-#define KEPT_MAX	  12
-#define MIB		  ((size_t)1 << 20)
+#define THREADS_MAX 16
+#define WORKERS	    2
+#define CHIPS	    2
+#define KEPT_MAX    12
+#define MIB	    ((size_t)1 << 20)
 
 static struct {
-	double seconds;
-	uint64_t seed;
 	int threads;
 	int rounds;
-} asked = { .seconds = 1, .seed = 1, .threads = 4, .rounds = 150 };
+} asked = { .threads = 4, .rounds = 150 };
 
 static struct bed beds[WORKERS];
 
@@ -198,7 +194,6 @@ static void go_round(uint64_t seed)
 	struct rp_worker_options options;
 
 	bed_setup(NULL);
-	alarm(STRESS_WATCHDOG_S + (unsigned)asked.seconds);
 	memset(players, 0, sizeof(players));
 	for (int which = 0; which < WORKERS; which++) {
 		bed_options(&options, CHIPS);
@@ -223,55 +218,12 @@ static void go_round(uint64_t seed)
 		bed_close(&beds[which]);
 }
 
-static void read_options(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "seconds", required_argument, NULL, 's' },
-		{ "seed", required_argument, NULL, 'e' },
-		{ "threads", required_argument, NULL, 't' },
-		{ "rounds", required_argument, NULL, 'r' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			asked.seconds = atof(optarg);
-			break;
-		case 'e':
-			asked.seed = strtoull(optarg, NULL, 0);
-			break;
-		case 't':
-			asked.threads = atoi(optarg);
-			break;
-		case 'r':
-			asked.rounds = atoi(optarg);
-			break;
-		default:
-			exit(2);
-		}
-	}
-	if (asked.threads < 1 || asked.threads > THREADS_MAX || asked.rounds < 1) {
-		fprintf(stderr, "late_stress: threads 1..%d, rounds 1..\n", THREADS_MAX);
-		exit(2);
-	}
-}
-
 int main(int argc, char **argv)
 {
-	struct timespec begin, now;
+	const struct stress_option options[] = {
+		{ "threads", &asked.threads, 1, THREADS_MAX },
+		{ "rounds", &asked.rounds, 1, INT_MAX },
+	};
 
-	read_options(argc, argv);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		/* Before, so that a hang shows it. */
-		printf("# seed %" PRIu64 "\n", asked.seed);
-		fflush(stdout);
-		go_round(asked.seed++);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((double)(now.tv_sec - begin.tv_sec) +
-			 (double)(now.tv_nsec - begin.tv_nsec) / 1e9 <
-		 asked.seconds);
-	return 0;
+	return stress_run(argc, argv, "late_stress", options, COUNT(options), go_round);
 }
