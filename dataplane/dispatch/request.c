@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/testing.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
 
@@ -61,6 +62,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 	/* H1. Before the run can end: until then it holds the slot. Those who wait find
 	 * it being built for a moment longer. */
 	rpi_handle_unqueue(slot);
+	rpi_test_point("request.unqueued");
 	rpi_run_accept(run);
 }
 

@@ -242,8 +242,14 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 	epoch = atomic_load_explicit(&gate->epoch, memory_order_seq_cst);
 	arm_run(plane, run);
 	rpi_barrier_sleeper(plane->asym); /* E5 */
-	if (!rpi_run_poll(run, seq) &&
-	    atomic_load_explicit(&gate->leader, memory_order_seq_cst)) {
+	if (rpi_run_poll(run, seq)) {
+		; /* the caller finds it over */
+	} else if (atomic_load_explicit(&run->word, memory_order_seq_cst) !=
+		   rpi_run_word(seq, RPI_RUN_RUNNING)) {
+		/* A dispatcher is about to accept it, so it could not be armed, or it is
+		 * being collected: over in a moment. */
+		sched_yield();
+	} else if (atomic_load_explicit(&gate->leader, memory_order_seq_cst)) {
 		atomic_fetch_add_explicit(&gate->sleeps, 1, memory_order_relaxed);
 		rpi_futex_wait(&gate->epoch, epoch, RPI_FUTEX_PRIVATE, deadline_ns);
 	}
