@@ -3,6 +3,9 @@
 #include "region/span.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -93,6 +96,53 @@ static void more_than_the_span_is_refused(void **state)
 	assert_int_equal(rpi_span_take(SIZE_MAX & ~(size_t)4095, 4096, &at), -ENOMEM);
 }
 
+struct neighbour {
+	uintptr_t low;
+	size_t bytes;
+	atomic_bool over;
+	atomic_bool inside;
+};
+
+/* A thread of the application that maps memory where the kernel likes. */
+static void *map_and_unmap(void *arg)
+{
+	struct neighbour *neighbour = arg;
+
+	while (!atomic_load(&neighbour->over)) {
+		uint8_t *at = mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (at == MAP_FAILED)
+			continue;
+		if ((uintptr_t)at - neighbour->low < neighbour->bytes)
+			neighbour->inside =
+				true; /* not unmapped: it may be a region now */
+		else
+			munmap(at, 2 * MIB);
+	}
+	return NULL;
+}
+
+/* Where huge pages are refused, that happens on the way to every large region. */
+static void nobody_elses_mapping_gets_into_the_span(void **state)
+{
+	struct neighbour neighbour = { 0 };
+	struct rpi_region region;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(rpi_span_bounds(&neighbour.low, &neighbour.bytes), 0);
+	assert_int_equal(pthread_create(&thread, NULL, map_and_unmap, &neighbour), 0);
+	for (int i = 0; i < 3000 && !neighbour.inside; i++) {
+		assert_int_equal(
+			rpi_region_create_lazy(&region, "t", 4 * MIB, RP_PAGES_AUTO), 0);
+		rpi_region_destroy(&region);
+	}
+	atomic_store(&neighbour.over, true);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_false(neighbour.inside);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -101,6 +151,7 @@ int main(void)
 		cmocka_unit_test(the_span_aligns_and_keeps_the_rest),
 		cmocka_unit_test(what_was_given_back_is_gone),
 		cmocka_unit_test(more_than_the_span_is_refused),
+		cmocka_unit_test(nobody_elses_mapping_gets_into_the_span),
 	};
 
 	alarm(PROC_WATCHDOG_S);

@@ -84,19 +84,39 @@ int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
 	return 0;
 }
 
+/*
+ * MAP_FIXED that is refused may have unmapped what was there, and whoever maps next in
+ * this process, another thread or a library, could move into the span. Only a pool of
+ * huge pages refuses so late, so it is asked by a mapping elsewhere: the pages that it
+ * grants stay with the file. A pool that is too small says so now, not by a signal later.
+ */
+static int reserve_pages(const struct rpi_region *region)
+{
+	void *at;
+
+	if (region->kind != RP_PAGE_HUGETLB)
+		return 0;
+	at = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
+	if (at == MAP_FAILED)
+		return errno == EAGAIN ? -ENOMEM : -errno;
+	munmap(at, region->bytes);
+	return 0;
+}
+
 /* Sets *told_out when the error line says all there is to say. */
 static int map(struct rpi_region *region, bool *told_out)
 {
 	void *at;
 	int err;
 
+	err = reserve_pages(region);
+	if (err)
+		return err;
 	err = rpi_span_take(address_bytes(region), RPI_REACH_GRANULE, &at);
 	if (err) {
 		*told_out = true;
 		return err;
 	}
-	/* Reserved pages are accounted here: a pool that is too small refuses now,
-	 * not by a signal later. */
 	if (mmap(at, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		 region->fd, 0) == MAP_FAILED) {
 		/* EAGAIN: the process locks all that it maps, and may not lock this. */
