@@ -17,13 +17,18 @@
 /* <linux/wait.h> has it everywhere; older libcs leave it out of idtype_t. */
 #define WAIT_BY_PIDFD ((idtype_t)3)
 
+static void set_pid(struct rpi_process *process, pid_t pid)
+{
+	atomic_store_explicit(&process->pid, pid, memory_order_relaxed);
+}
+
 int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg)
 {
 	int err = rpi_test_point("process.fork");
 	pid_t pid;
 	int fd;
 
-	process->pid = 0;
+	atomic_init(&process->pid, 0);
 	process->pidfd = -1;
 	process->end = RPI_END_NONE;
 	process->code = 0;
@@ -48,7 +53,7 @@ int rpi_process_fork(struct rpi_process *process, rpi_process_fn body, void *arg
 		waitpid(pid, NULL, 0);
 		return rpi_fail(fd, "a descriptor to watch it by: %s", strerror(-fd));
 	}
-	process->pid = pid;
+	set_pid(process, pid);
 	process->pidfd = fd;
 	return 0;
 }
@@ -57,7 +62,7 @@ bool rpi_process_reap(struct rpi_process *process)
 {
 	siginfo_t info;
 
-	if (!process->pid)
+	if (!rpi_process_pid(process))
 		return true;
 	memset(&info, 0, sizeof(info));
 	if (waitid(WAIT_BY_PIDFD, (id_t)process->pidfd, &info, WEXITED | WNOHANG)) {
@@ -77,13 +82,13 @@ bool rpi_process_reap(struct rpi_process *process)
 		process->end = RPI_END_KILLED;
 		process->code = info.si_status;
 	}
-	process->pid = 0;
+	set_pid(process, 0);
 	return true;
 }
 
 void rpi_process_kill(const struct rpi_process *process)
 {
-	if (process->pid)
+	if (rpi_process_pid(process))
 		syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
 }
 

@@ -4,6 +4,7 @@
 #ifndef RPI_PROCESS_PROCESS_H
 #define RPI_PROCESS_PROCESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,11 +18,19 @@ enum rpi_end {
 };
 
 struct rpi_process {
-	pid_t pid; /* 0: not forked, or gone */
+	/* 0: not forked, or gone. Its owner alone writes it; any thread may read it, and
+	 * needs nothing else of it. */
+	_Atomic(pid_t) pid;
 	int pidfd; /* -1 likewise */
 	enum rpi_end end;
 	int code;
 };
+
+/* Its pid while it is there, else 0. */
+static inline pid_t rpi_process_pid(const struct rpi_process *process)
+{
+	return atomic_load_explicit(&process->pid, memory_order_relaxed);
+}
 
 /* The child's body: returns its exit status. Runs in the child only. */
 typedef int (*rpi_process_fn)(void *arg);

@@ -24,7 +24,7 @@ int rp_worker_pid(const struct rp_worker *worker, uint32_t peer)
 {
 	if (!worker || peer >= worker->plane.peer_count)
 		return 0;
-	return worker->processes[peer].pid;
+	return rpi_process_pid(&worker->processes[peer]);
 }
 
 enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
