@@ -28,6 +28,7 @@ extern const struct bench_command *const bench_commands[];
 extern const struct bench_command bench_limits_command;
 extern const struct bench_command bench_dispatch_command;
 extern const struct bench_command bench_copy_command;
+extern const struct bench_command bench_device_command;
 extern const struct bench_command bench_reset_command;
 extern const struct bench_command bench_collective_command;
 extern const struct bench_command bench_prepare_command;
