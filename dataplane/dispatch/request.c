@@ -64,6 +64,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 	rpi_handle_unqueue(slot);
 	rpi_test_point("request.unqueued");
 	rpi_run_accept(run);
+	rpi_test_point("request.accepted");
 }
 
 void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)

@@ -20,6 +20,7 @@
 #include <sched.h>
 
 #include "base/futex.h"
+#include "base/testing.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 
@@ -40,7 +41,9 @@ static bool past(uint64_t deadline_ns)
 	return deadline_ns != UINT64_MAX && rpi_now_ns() >= deadline_ns;
 }
 
-static void arm_run(struct rpi_plane *plane, struct rp_run *run)
+/* False: it is not running, yet or any more, so its end would wake nobody. Who finds it
+ * running a moment later has to arm it again before going to sleep. */
+static bool arm_run(struct rpi_plane *plane, struct rp_run *run)
 {
 	uint64_t word = atomic_load_explicit(&run->word, memory_order_acquire);
 	uint64_t seq = word >> RPI_RUN_STATE_BITS;
@@ -49,11 +52,11 @@ static void arm_run(struct rpi_plane *plane, struct rp_run *run)
 	uint64_t next;
 
 	if (word != rpi_run_word(seq, RPI_RUN_RUNNING))
-		return;
+		return false;
 	seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
 	do {
 		if (seen >> RPI_NOTICE_RUN_SHIFT != seq)
-			return; /* ended meanwhile */
+			return false; /* ended meanwhile */
 		next = seen | RPI_NOTICE_ARMED | RPI_NOTICE_WAITER;
 		/* E5: the targets stand in the frame since the run was accepted. */
 	} while (!atomic_compare_exchange_weak_explicit(&run->frame->notice, &seen, next,
@@ -67,6 +70,7 @@ static void arm_run(struct rpi_plane *plane, struct rp_run *run)
 					 RPI_ATTENTION_FRAME(run->frame_idx),
 					 memory_order_acq_rel);
 	}
+	return true;
 }
 
 /* The leader leaves: nobody sleeps on the park, so nobody is to be woken there. */
@@ -160,15 +164,29 @@ static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t se
 	return 0;
 }
 
+/*
+ * Whether a thread that has armed the run, or tried to, may sleep until it ends. It may
+ * not while a dispatcher is about to accept it; nor while another thread collects it,
+ * who may have looked at the notice just before it was armed. Both are over in a moment.
+ * While an armed run is RUNNING, its collector is yet to look.
+ */
+static bool will_be_told(const struct rp_run *run, uint64_t seq, bool armed)
+{
+	return armed && atomic_load_explicit(&run->word, memory_order_seq_cst) ==
+				rpi_run_word(seq, RPI_RUN_RUNNING);
+}
+
 static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
 			 uint64_t deadline_ns)
 {
 	for (;;) {
 		uint64_t until_ns = deadline_ns;
+		bool armed = false;
 		uint32_t idx;
 
 		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
-			arm_run(plane, &plane->runs[idx]);
+			if (arm_run(plane, &plane->runs[idx]) && &plane->runs[idx] == run)
+				armed = true;
 		if (!rpi_barrier_sleeper(plane->asym)) { /* E5 */
 			uint64_t soon_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
 
@@ -177,11 +195,8 @@ static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t s
 		poll_all(plane);
 		if (rpi_run_poll(run, seq))
 			return 0;
-		/* Another thread is collecting it. It may have looked at the notice just
-		 * before it was armed here, and would wake nobody then; it is over in a
-		 * moment. While the run is RUNNING, its collector is yet to look. */
-		if (atomic_load_explicit(&run->word, memory_order_seq_cst) !=
-		    rpi_run_word(seq, RPI_RUN_RUNNING)) {
+		rpi_test_point("wait.leads");
+		if (!will_be_told(run, seq, armed)) {
 			sched_yield();
 			continue;
 		}
@@ -231,6 +246,7 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 	struct rpi_spin_wait wait;
 	struct rpi_spin mine;
 	uint32_t epoch;
+	bool armed;
 	int ret;
 
 	rpi_gate_borrow(plane, &mine);
@@ -240,14 +256,11 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 		return ret;
 	atomic_fetch_add_explicit(&gate->followers, 1, memory_order_seq_cst); /* W1 */
 	epoch = atomic_load_explicit(&gate->epoch, memory_order_seq_cst);
-	arm_run(plane, run);
+	armed = arm_run(plane, run);
 	rpi_barrier_sleeper(plane->asym); /* E5 */
 	if (rpi_run_poll(run, seq)) {
 		; /* the caller finds it over */
-	} else if (atomic_load_explicit(&run->word, memory_order_seq_cst) !=
-		   rpi_run_word(seq, RPI_RUN_RUNNING)) {
-		/* A dispatcher is about to accept it, so it could not be armed, or it is
-		 * being collected: over in a moment. */
+	} else if (rpi_test_point("wait.follows") || !will_be_told(run, seq, armed)) {
 		sched_yield();
 	} else if (atomic_load_explicit(&gate->leader, memory_order_seq_cst)) {
 		atomic_fetch_add_explicit(&gate->sleeps, 1, memory_order_relaxed);

@@ -15,6 +15,9 @@
  *
  *   -DFALL   the processes may die at any moment; without thread 2
  *   -DSTAYS  run 0 may go on for ever: threads 1 and 2 must not wait for it
+ *   -DEARLY  thread 1 comes while a dispatcher is yet to accept run 1; without
+ *            thread 2
+ *   -DEMPTY  run 1 has no task: no chip has a hand in its end
  * To be found faulty:
  *   -DNO_RESIGN_BUMP   a leader leaves without a word
  *   -DSTAYS -DNO_FOLLOWER_ARM  a follower does not arm its run
@@ -22,6 +25,10 @@
  *   -DNO_LEADER_LOOK   a follower does not look whether anybody leads
  *   -DDISARM_LATE      the notices are disarmed after the lead was given up
  *   -DSLEEP_ON_FINISHING  the leader sleeps although somebody is collecting
+ *   -DSTAYS -DEARLY -DLOOK_ONLY  a run that was accepted after the attempt to arm it
+ *       counts as armed
+ *   -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING  a follower sleeps on a run that
+ *       could not be armed
  *   -DFALL -DNO_WAKE_ALL  the supervisor does not wake the parent's threads
  */
 #define RUNS	2
@@ -144,12 +151,14 @@ inline finish_fallen(run_idx, took)
 	fi
 }
 
-inline arm(run_idx)
+inline arm(run_idx, told)
 {
 	atomic {
 		if
-		:: state[run_idx] == RUNNING -> armed[run_idx] = true
-		:: else
+		:: state[run_idx] == RUNNING ->
+			armed[run_idx] = true;
+			told = true
+		:: else -> told = false
 		fi
 	}
 }
@@ -182,6 +191,9 @@ proctype submitter()
 {
 	bool took;
 
+#ifdef EMPTY
+	done[1] = true;
+#endif
 	state[1] = RUNNING;
 	/* check_fallen() */
 	if
@@ -203,14 +215,24 @@ proctype supervisor()
 #endif
 }
 
+/* will_be_told() */
+#ifdef LOOK_ONLY
+#define WILL_BE_TOLD (state[run_idx] == RUNNING)
+#else
+#define WILL_BE_TOLD (told && state[run_idx] == RUNNING)
+#endif
+
 /* rpi_plane_await(). `late`: the deadline has passed. */
 proctype waiter(byte self; byte run_idx; bool timed)
 {
 	bool late, took;
+	bool told; /* the own run is armed, or over */
 	byte found;
 	byte other = 1 - run_idx;
 
+#ifndef EARLY
 	state[run_idx] != BUILDING; /* it has the handle */
+#endif
 look:
 	poll(run_idx, took, found);
 	atomic {
@@ -227,8 +249,8 @@ look:
 
 	/* wait_as_leader(), without the spin, which only looks more often. */
 sleep:
-	arm(0);
-	arm(1);
+	arm(other, told);
+	arm(run_idx, told);
 	/* poll_all(), the own one last. */
 	poll(other, took, found);
 	found = 0;
@@ -236,18 +258,22 @@ sleep:
 	atomic {
 		if
 #ifndef SLEEP_ON_FINISHING
-		:: found == OVER || (late && found != BUSY) ->
+		:: found == OVER || (late && found != BUSY && WILL_BE_TOLD) ->
 #else
 		:: found == OVER || late ->
 #endif
 			found = 0;
+			told = false;
 			goto disarm
 #ifndef SLEEP_ON_FINISHING
-		:: found == BUSY ->
+		:: found == BUSY || (found == NOT_YET && !(WILL_BE_TOLD)) ->
 			found = 0;
+			told = false;
 			goto sleep
 #endif
-		:: else -> found = 0
+		:: else ->
+			found = 0;
+			told = false
 		fi
 	};
 END(end_park)
@@ -284,15 +310,23 @@ follow:
 	followers++;
 	moved[self] = false;
 #ifndef NO_FOLLOWER_ARM
-	arm(run_idx);
+	arm(run_idx, told);
+#else
+	told = true;
 #endif
 	poll(run_idx, took, found);
-#ifndef NO_LEADER_LOOK
 	if
-	:: found != OVER && leader ->
+#ifndef SLEEP_ON_BUILDING
+	:: found != OVER && !(WILL_BE_TOLD) -> skip /* sched_yield() */
+	:: found != OVER && WILL_BE_TOLD ->
 #else
-	if
 	:: found != OVER ->
+#endif
+#ifndef NO_LEADER_LOOK
+		if
+		:: leader -> skip
+		:: else -> goto awake
+		fi;
 #endif
 		/* rpi_futex_wait() */
 		atomic { in_futex[self] = !moved[self] };
@@ -307,9 +341,11 @@ END(end_futex)
 		}
 	:: else
 	fi;
+awake:
 	atomic {
 		followers--;
 		moved[self] = true;
+		told = false;
 		found = 0;
 		if
 		:: late -> goto out
@@ -319,6 +355,7 @@ END(end_futex)
 out:
 	atomic {
 		found = 0;
+		told = false;
 		late = false;
 		left[self] = true
 	}
@@ -332,19 +369,21 @@ init {
 		moved[2] = true;
 		state[1] = BUILDING;
 		run chip(0);
+#ifndef EMPTY
 		run chip(1);
+#endif
 		run submitter();
 		run waiter(0, 0, false);
 		run waiter(1, 1, false);
 #ifdef FALL
 		run supervisor()
-#else
+#elif !defined(EARLY)
 		run waiter(2, 1, true)
 #endif
 	};
 	timeout; /* when nobody can do anything any more */
 	assert(left[1] && (left[0] || !done[0]));
-#ifndef FALL
+#if !defined(FALL) && !defined(EARLY)
 	assert(left[2])
 #endif
 }

@@ -64,6 +64,8 @@ reset fails -DNO_SETTLE
 gate holds
 gate holds -DSTAYS
 gate holds -DFALL
+gate holds -DSTAYS -DEARLY
+gate holds -DSTAYS -DEARLY -DEMPTY
 gate fails -DNO_RESIGN_BUMP
 gate fails -DSTAYS -DNO_FOLLOWER_ARM
 gate fails -DSTAYS -DNO_PUBLISHED
@@ -71,6 +73,8 @@ gate fails -DNO_LEADER_LOOK
 gate fails -DDISARM_LATE
 gate fails -DSLEEP_ON_FINISHING
 gate fails -DFALL -DNO_WAKE_ALL
+gate fails -DSTAYS -DEARLY -DLOOK_ONLY
+gate fails -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING
 admission holds
 admission fails -DNO_LEAVE_FENCE
 admission fails -DNO_LEAVE_LOOK
