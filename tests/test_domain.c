@@ -200,6 +200,7 @@ SPOIL(huge_count, buffers[0].count = UINT64_MAX)
 SPOIL(odd_count, buffers[0].dtype = RP_FP4E2M1; buffers[0].count = 3)
 SPOIL(no_reset, buffers[1].reset = 3)
 SPOIL(huge_window, spec->window_bytes = SIZE_MAX)
+SPOIL(small_staging, spec->staging_bytes = 511)
 SPOIL(huge_staging, spec->staging_bytes = SIZE_MAX)
 SPOIL(no_timeout, spec->timeout_ns = -2)
 SPOIL(no_memory, spec->window_bytes = (size_t)1 << 30)
@@ -225,6 +226,9 @@ static const struct bad bads[] = {
 	{ "count odd", -EINVAL, "even", odd_count },
 	{ "reset", -EINVAL, "reset 3", no_reset },
 	{ "window huge", -EINVAL, "window_bytes", huge_window },
+	{ "staging small", -EINVAL,
+	  "'d' staging_bytes 511, expected 0 or at least 512: 256 for each of 2 members",
+	  small_staging },
 	{ "staging huge", -EINVAL, "staging_bytes", huge_staging },
 	{ "timeout", -EINVAL, "timeout_ns -2", no_timeout },
 	{ "memory", -ENOMEM, "window_memory_bytes", no_memory },
@@ -316,7 +320,7 @@ static int too_many(struct rp_run *run, void *arg)
 	for (int i = 0; i < RP_MAX_DOMAINS; i++) {
 		snprintf(name, sizeof(name), "d%d", i);
 		ring = ring_of(name, 1, RING_NOTHING, 0);
-		ring.spec.staging_bytes = 1;
+		ring.spec.staging_bytes = 256;
 		assert_ok(rp_run_domain(run, &ring.spec, &domain));
 	}
 	ring = ring_of("last", 1, RING_NOTHING, 0);

@@ -60,6 +60,7 @@ static int lease(struct rp_run *run, struct rpi_domains *domains,
 	domain->generation++;
 	domain->settled = 0;
 	run->domains |= UINT64_C(1) << domain->slot_idx;
+	run->leased = domain;
 	domain->reset_due = reset && domain->slot->size == 1 ? what + 1 : 0;
 	if (reset && !domain->reset_due)
 		err = rpi_domain_reset(run, "rp_run_domain", domain, what, true);
@@ -95,8 +96,9 @@ static struct rp_domain *recall(const struct rp_run *run,
 	return NULL;
 }
 
-static int obtain(struct rp_run *run, const struct rp_domain_spec *spec,
-		  struct rp_domain **domain_out)
+static __attribute__((noinline)) int obtain(struct rp_run *run,
+					    const struct rp_domain_spec *spec,
+					    struct rp_domain **domain_out)
 {
 	struct rpi_domains *domains = &worker_of(run)->domains;
 	struct rp_domain *domain = NULL;
@@ -109,9 +111,10 @@ static int obtain(struct rp_run *run, const struct rp_domain_spec *spec,
 		err = check_unused(run, spec->name);
 	if (err)
 		return err;
-	retire_ended(run->plane, domains);
 	if (domains->persistent)
 		domain = rpi_domains_find(domains, run->program_idx, plan.name);
+	else
+		retire_ended(run->plane, domains);
 	if (domain) {
 		err = rpi_domain_same(domain->slot, &plan);
 		*domain_out = domain;

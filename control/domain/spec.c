@@ -7,6 +7,7 @@
 #include <ringplane/handle.h>
 
 #include "base/error.h"
+#include "comm/round.h"
 #include "domain/table.h"
 
 #define DEFAULT_STAGING_BYTES ((size_t)64 << 10)
@@ -144,6 +145,14 @@ static int plan_window(const struct rp_domain_spec *spec, struct rpi_domain_plan
 
 static int plan_limits(const struct rp_domain_spec *spec, struct rpi_domain_plan *plan)
 {
+	const size_t least = RPI_STAGING_BYTES_MIN(plan->size);
+
+	if (spec->staging_bytes && spec->staging_bytes < least)
+		return rpi_fail(-EINVAL,
+				"rp_run_domain: '%s' staging_bytes %zu, expected 0 or at "
+				"least %zu: %zu for each of %u members",
+				spec->name, spec->staging_bytes, least,
+				RPI_STAGING_BYTES_MIN(1), plan->size);
 	if (spec->staging_bytes > WINDOW_BYTES_MAX)
 		return rpi_fail(-EINVAL,
 				"rp_run_domain: '%s' staging_bytes %zu, expected at most "

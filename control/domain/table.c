@@ -183,10 +183,7 @@ void rpi_domains_retire(struct rpi_domains *domains, struct rp_run *run)
 		struct rp_domain *domain = &domains->records[__builtin_ctzll(left)];
 
 		left &= left - 1;
-		if (domain->lease_run == run->seq)
-			domain->lease_run = 0;
-		if (!domain->retained)
-			release(domains, domain);
+		release(domains, domain);
 	}
 	run->domains = 0;
 }

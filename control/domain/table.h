@@ -70,7 +70,7 @@ int rpi_domains_allocate(struct rpi_domains *domains, const struct rpi_domain_pl
 struct rp_domain *rpi_domains_find(struct rpi_domains *domains, uint32_t program_idx,
 				   const char *name);
 
-/* A run is over: its leases end, what is not retained is released. */
+/* A run is over that retains nothing: release its domains. */
 void rpi_domains_retire(struct rpi_domains *domains, struct rp_run *run);
 
 /* Release all, the newest first; nothing is in flight. 0, or the first failure. */

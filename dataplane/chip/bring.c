@@ -239,28 +239,72 @@ static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
 	}
 }
 
+/* The slot is another allocation's than it was. */
+static __attribute__((noinline)) void attach(struct rp_chip *chip, struct rp_comm *comm,
+					     const struct rpi_domain_slot *slot)
+{
+	comm->chip = chip;
+	comm->slot = slot;
+	comm->rank = slot->ranks[chip->peer_idx];
+	comm->attached_id = slot->id;
+	rpi_windows_attach(&chip->windows, slot);
+}
+
 /* The chip's side of a domain; a new lease begins it anew. */
 static struct rp_comm *use_domain(struct rp_chip *chip,
 				  const struct rpi_wire_domain *wire)
 {
 	struct rp_comm *comm = &chip->comms[wire->slot];
+	const struct rpi_domain_slot *slot = &chip->windows.slots[wire->slot];
 
-	if (wire->reset)
-		rpi_window_reset(chip, &chip->windows.slots[wire->slot], wire->reset - 1);
+	if (rpi_unlikely(wire->reset))
+		rpi_window_reset(chip, slot, wire->reset - 1);
 	if (comm->lease == wire->lease)
 		return comm;
 	comm->generation = wire->generation;
 	comm->lease = wire->lease;
 	comm->timeout_ns = wire->timeout_ns;
 	comm->round = 0;
-	if (rpi_unlikely(comm->attached_id != chip->windows.slots[wire->slot].id)) {
-		comm->chip = chip;
-		comm->slot = &chip->windows.slots[wire->slot];
-		comm->rank = comm->slot->ranks[chip->peer_idx];
-		comm->attached_id = comm->slot->id;
-		rpi_windows_attach(&chip->windows, comm->slot);
-	}
+	if (rpi_unlikely(comm->attached_id != slot->id))
+		attach(chip, comm, slot);
 	return comm;
+}
+
+/* Both return the bytes that they have read. */
+static size_t read_scalar(const uint8_t *stream, struct rp_arg *arg)
+{
+	const struct rpi_wire_scalar *wire = (const struct rpi_wire_scalar *)stream;
+
+	arg->kind = RP_ARG_SCALAR;
+	arg->access = 0;
+	arg->u.scalar.dtype = wire->dtype;
+	arg->u.scalar.reserved = 0;
+	arg->u.scalar.value.bits = wire->bits;
+	return sizeof(*wire);
+}
+
+static size_t read_domain(struct rp_chip *chip, const uint8_t *stream, struct rp_arg *arg)
+{
+	const struct rpi_wire_domain *wire = (const struct rpi_wire_domain *)stream;
+
+	arg->kind = RP_ARG_DOMAIN;
+	arg->access = 0;
+	arg->u.comm = use_domain(chip, wire);
+	return sizeof(*wire);
+}
+
+void rpi_server_read_inline(struct rp_chip *chip)
+{
+	const struct rpi_task_body *task = chip->task;
+	const uint8_t *stream = task->in.args.bytes;
+	uint32_t i;
+
+	if (task->in.args.domain.kind == RP_ARG_DOMAIN) {
+		read_domain(chip, stream, &chip->args[0]);
+		return;
+	}
+	for (i = 0; i < task->arg_count; i++)
+		stream += read_scalar(stream, &chip->args[i]);
 }
 
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
@@ -280,21 +324,11 @@ int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
 
 		arg->kind = wire->kind;
 		if (wire->kind == RP_ARG_SCALAR) {
-			const struct rpi_wire_scalar *scalar =
-				(const struct rpi_wire_scalar *)stream;
-
-			arg->access = 0;
-			arg->u.scalar.dtype = scalar->dtype;
-			arg->u.scalar.reserved = 0;
-			arg->u.scalar.value.bits = scalar->bits;
-			stream += sizeof(*scalar);
+			stream += read_scalar(stream, arg);
 			continue;
 		}
 		if (wire->kind == RP_ARG_DOMAIN) {
-			arg->access = 0;
-			arg->u.comm =
-				use_domain(chip, (const struct rpi_wire_domain *)stream);
-			stream += sizeof(struct rpi_wire_domain);
+			stream += read_domain(chip, stream, arg);
 			continue;
 		}
 		stream += sizeof(*wire);

@@ -92,7 +92,9 @@ void rpi_server_run(struct rp_chip *chip);
 /* task.c: run one task, from its dependencies to its outputs. */
 void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task);
 
-/* bring.c: place the task's arguments on the device, and bring results back. */
+/* bring.c: arguments that travel in the task itself, or place those of a stream on the
+ * device, and bring results back. */
+void rpi_server_read_inline(struct rp_chip *chip);
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
 int rpi_server_bring_out(struct rp_chip *chip);
 

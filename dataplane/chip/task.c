@@ -167,7 +167,7 @@ static void fetch_stream(const struct rp_chip *chip, const struct rpi_task_body 
 void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 {
 	const uint8_t *stream;
-	int status;
+	int status = 0;
 
 	chip->task = task;
 	fetch_stream(chip, task);
@@ -183,13 +183,17 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		return;
 	}
 	chip->reads_host = false;
-	status = task->arg_count ? rpi_server_bring_in(chip, stream) : 0;
+	/* What travels in the task itself are no tensors: nothing to bring. */
+	if (task->arg_lines)
+		status = rpi_server_bring_in(chip, stream);
+	else if (task->arg_count)
+		rpi_server_read_inline(chip);
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
 	if (chip->reads_host && chip->peer_count > 1)
 		rpi_server_loaded(chip, chip->rx.next_seq);
 	if (!status)
 		status = run_entry(chip, task);
-	if (!status && task->arg_count)
+	if (!status && task->arg_lines)
 		status = rpi_server_bring_out(chip);
 	if (rpi_unlikely(status))
 		report(chip, task, status);

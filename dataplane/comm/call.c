@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "comm/reduce.h"
-#include "comm/round.h"
 #include "memory/view.h"
 
 #define KIND_BITS		 4
@@ -129,13 +128,6 @@ int rpi_call_check(const struct rp_comm *comm, const struct rpi_call *call,
 				     "%s: count %" PRIu64
 				     ", expected an even one of fp4e2m1",
 				     name_of(call), call->count);
-	if (rpi_unlikely(comm->slot->staging_bytes <
-			 RPI_STAGING_BYTES_MIN(comm->slot->size)))
-		return rpi_comm_fail(comm, -EINVAL,
-				     "%s: staging of %" PRIu64
-				     " bytes (staging_bytes), expected at least %zu",
-				     name_of(call), comm->slot->staging_bytes,
-				     RPI_STAGING_BYTES_MIN(comm->slot->size));
 	if (call->kind == RPI_CALL_ALLREDUCE || call->kind == RPI_CALL_REDUCE_SCATTER)
 		return check_reduction(comm, call);
 	return 0;

@@ -10,6 +10,7 @@
 #include "chip/server.h"
 #include "comm/comm.h"
 #include "memory/view.h"
+#include "memory/zero.h"
 
 int rpi_comm_fail(const struct rp_comm *comm, int code, const char *fmt, ...)
 {
@@ -117,6 +118,9 @@ int rp_comm_zero(struct rp_comm *comm, uint32_t buffer)
 
 	if (!found)
 		return -EINVAL;
-	memset(rpi_comm_address(comm, comm->rank, found), 0, found->bytes);
+	/* As a reset does: peers may have written it, and memset() waits for each line
+	 * that another core's cache holds. */
+	rpi_zero(rpi_comm_address(comm, comm->rank, found), found->bytes,
+		 comm->chip->windows.engine, comm->chip->windows.zero_chunk);
 	return 0;
 }

@@ -43,7 +43,8 @@
 
 #define RPI_ROUND_SLOTS 4u
 
-/* What a domain's staging holds at least: one line for each member and slot. */
+/* What a domain's staging holds at least: one line for each member and slot. Who
+ * allocates a domain sees to it. */
 #define RPI_STAGING_BYTES_MIN(size) \
 	((size_t)RPI_ROUND_SLOTS * RPI_CACHE_LINE * (size_t)(size))
 

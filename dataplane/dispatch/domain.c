@@ -8,18 +8,22 @@
 #include "dispatch/plane.h"
 #include "window/reset.h"
 
-static bool is_record(const struct rpi_plane *plane, const struct rp_domain *domain)
+/* Any pointer may come: it is looked at before it is followed. */
+static bool is_ours(const struct rp_run *run, const struct rp_domain *domain)
 {
-	uintptr_t at = (uintptr_t)domain - (uintptr_t)plane->domains;
+	uintptr_t at = (uintptr_t)domain - (uintptr_t)run->plane->domains;
 
-	return plane->domains && at % sizeof(*domain) == 0 &&
-	       at / sizeof(*domain) < RP_MAX_DOMAINS;
+	if (rpi_unlikely(domain != run->leased) &&
+	    (!run->plane->domains || at % sizeof(*domain) ||
+	     at / sizeof(*domain) >= RP_MAX_DOMAINS))
+		return false;
+	return domain && domain->lease_run == run->seq;
 }
 
 int rpi_domain_check(const struct rp_run *run, const char *call,
 		     const struct rp_domain *domain)
 {
-	if (is_record(run->plane, domain) && domain->lease_run == run->seq)
+	if (is_ours(run, domain))
 		return 0;
 	return rpi_fail(-EINVAL,
 			"%s: domain %p is not this run's, expected one from "
@@ -27,8 +31,10 @@ int rpi_domain_check(const struct rp_run *run, const char *call,
 			call, (const void *)domain);
 }
 
-int rpi_domain_check_task(const struct rp_run *run, const char *call, uint32_t arg,
-			  const struct rp_domain *domain, uint32_t chip)
+static __attribute__((cold, noinline)) int fail_task(const struct rp_run *run,
+						     const char *call, uint32_t arg,
+						     const struct rp_domain *domain,
+						     uint32_t chip)
 {
 	int err = rpi_domain_check(run, call, domain);
 
@@ -39,12 +45,18 @@ int rpi_domain_check_task(const struct rp_run *run, const char *call, uint32_t a
 				"%s: argument %u is domain '%s', which callbacks can't "
 				"use",
 				call, arg, domain->slot->name);
-	if (domain->slot->ranks[chip] == RPI_NO_RANK)
-		return rpi_fail(-EINVAL,
-				"%s: argument %u is domain '%s', of which chip %u is no "
-				"member",
-				call, arg, domain->slot->name, chip);
-	return 0;
+	return rpi_fail(-EINVAL,
+			"%s: argument %u is domain '%s', of which chip %u is no member",
+			call, arg, domain->slot->name, chip);
+}
+
+int rpi_domain_check_task(const struct rp_run *run, const char *call, uint32_t arg,
+			  const struct rp_domain *domain, uint32_t chip)
+{
+	/* A callback worker has no rank. */
+	if (rpi_likely(is_ours(run, domain) && domain->slot->ranks[chip] != RPI_NO_RANK))
+		return 0;
+	return fail_task(run, call, arg, domain, chip);
 }
 
 void rpi_domain_follow(const struct rp_domain *domain, uint32_t chip,

@@ -12,39 +12,34 @@
 #include "memory/overlap.h"
 #include "memory/view.h"
 
-static int check_counts(const char *call, const struct rp_arg *args, uint32_t arg_count,
-			uint32_t *tensors_out)
+/* So few that no kind of them can be too many. */
+#define FEW_ARGS ((uint32_t)RP_MAX_TASK_DOMAINS)
+
+/* Of many arguments: not too many of any kind. */
+static __attribute__((noinline)) int check_counts(const char *call,
+						  const struct rp_arg *args,
+						  uint32_t arg_count)
 {
-	uint32_t tensors = 0;
+	uint32_t scalars = 0;
 	uint32_t domains = 0;
 	uint32_t i;
 
-	if (arg_count && !args)
-		return rpi_fail(-EINVAL, "%s: args NULL, expected %u arguments", call,
-				arg_count);
 	if (arg_count > RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS)
 		return rpi_fail(-EINVAL, "%s: %u arguments, expected at most %u", call,
 				arg_count, RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS);
 	for (i = 0; i < arg_count; i++) {
-		if (args[i].kind < RP_ARG_TENSOR || args[i].kind > RP_ARG_DOMAIN)
-			return rpi_fail(
-				-EINVAL,
-				"%s: argument %u is of kind %u, expected a tensor, a "
-				"scalar or a domain",
-				call, i, args[i].kind);
-		tensors += args[i].kind == RP_ARG_TENSOR;
+		scalars += args[i].kind == RP_ARG_SCALAR;
 		domains += args[i].kind == RP_ARG_DOMAIN;
 	}
 	if (domains > RP_MAX_TASK_DOMAINS)
 		return rpi_fail(-EINVAL, "%s: %u domains, expected at most %u", call,
 				domains, RP_MAX_TASK_DOMAINS);
-	if (tensors > RP_MAX_TASK_TENSORS)
-		return rpi_fail(-EINVAL, "%s: %u tensors, expected at most %u", call,
-				tensors, RP_MAX_TASK_TENSORS);
-	if (arg_count - tensors - domains > RP_MAX_TASK_SCALARS)
+	if (scalars > RP_MAX_TASK_SCALARS)
 		return rpi_fail(-EINVAL, "%s: %u scalars, expected at most %u", call,
-				arg_count - tensors - domains, RP_MAX_TASK_SCALARS);
-	*tensors_out = tensors;
+				scalars, RP_MAX_TASK_SCALARS);
+	if (arg_count - scalars - domains > RP_MAX_TASK_TENSORS)
+		return rpi_fail(-EINVAL, "%s: %u tensors, expected at most %u", call,
+				arg_count - scalars - domains, RP_MAX_TASK_TENSORS);
 	return 0;
 }
 
@@ -198,54 +193,70 @@ static __attribute__((cold, noinline)) int fail_view(const char *call, uint32_t 
 	return rpi_view_from_tensor(named, tensor, view);
 }
 
+/* One tensor, seen as `view`; the bytes of its records are added. Kept apart, so that
+ * tasks without tensors do not pay for the registers that this takes. */
+static __attribute__((noinline)) int check_tensor(struct rp_run *run, const char *call,
+						  const struct rp_arg *arg, uint32_t idx,
+						  enum rpi_op op, uint32_t peer,
+						  uint32_t view, size_t *bytes)
+{
+	const struct rp_tensor *tensor = &arg->u.tensor;
+	uintptr_t low, high;
+	int err;
+
+	err = rpi_view_from_tensor(call, tensor, &run->views[view]);
+	if (rpi_unlikely(err))
+		return fail_view(call, idx, tensor, &run->views[view]);
+	rpi_view_extent(&run->views[view], &low, &high);
+	err = check_access(run, call, idx, arg->access, tensor->resident, low, high);
+	if (!err && tensor->resident)
+		err = place_resident(run, call, idx, tensor, op, peer,
+				     &run->device[view]);
+	*bytes += sizeof(struct rpi_wire_tensor);
+	if (!rpi_tensor_row_major(tensor))
+		*bytes += sizeof(struct rpi_wire_strides);
+	return err;
+}
+
 /* Check every argument; fill run->views; returns the stream's bytes through
  * *bytes_out, dependencies not counted. */
 static int check_args(struct rp_run *run, const char *call, const struct rp_arg *args,
 		      uint32_t arg_count, enum rpi_op op, uint32_t peer,
 		      size_t *bytes_out)
 {
-	uint32_t tensors = 0;
 	uint32_t view = 0;
 	size_t bytes = 0;
 	uint32_t i;
-	int err;
+	int err = 0;
 
-	err = check_counts(call, args, arg_count, &tensors);
-	if (err)
-		return err;
-	for (i = 0; i < arg_count; i++) {
-		const struct rp_tensor *tensor = &args[i].u.tensor;
-		uintptr_t low, high;
-
-		if (args[i].kind == RP_ARG_SCALAR) {
+	if (rpi_unlikely(arg_count && !args))
+		return rpi_fail(-EINVAL, "%s: args NULL, expected %u arguments", call,
+				arg_count);
+	if (rpi_unlikely(arg_count > FEW_ARGS))
+		err = check_counts(call, args, arg_count);
+	for (i = 0; !err && i < arg_count; i++) {
+		switch (args[i].kind) {
+		case RP_ARG_TENSOR:
+			err = check_tensor(run, call, &args[i], i, op, peer, view++,
+					   &bytes);
+			break;
+		case RP_ARG_SCALAR:
 			bytes += sizeof(struct rpi_wire_scalar);
-			continue;
-		}
-		if (args[i].kind == RP_ARG_DOMAIN) {
+			break;
+		case RP_ARG_DOMAIN:
 			err = rpi_domain_check_task(run, call, i, args[i].u.domain, peer);
-			if (err)
-				return err;
 			bytes += sizeof(struct rpi_wire_domain);
-			continue;
+			break;
+		default:
+			return rpi_fail(
+				-EINVAL,
+				"%s: argument %u is of kind %u, expected a tensor, a "
+				"scalar or a domain",
+				call, i, args[i].kind);
 		}
-		err = rpi_view_from_tensor(call, tensor, &run->views[view]);
-		if (rpi_unlikely(err))
-			return fail_view(call, i, tensor, &run->views[view]);
-		rpi_view_extent(&run->views[view], &low, &high);
-		err = check_access(run, call, i, args[i].access, tensor->resident, low,
-				   high);
-		if (!err && tensor->resident)
-			err = place_resident(run, call, i, tensor, op, peer,
-					     &run->device[view]);
-		if (err)
-			return err;
-		view++;
-		bytes += sizeof(struct rpi_wire_tensor);
-		if (!rpi_tensor_row_major(tensor))
-			bytes += sizeof(struct rpi_wire_strides);
 	}
 	*bytes_out = bytes;
-	return tensors > 1 ? check_written_apart(run, call, args, arg_count) : 0;
+	return err || view < 2 ? err : check_written_apart(run, call, args, arg_count);
 }
 
 /* Note the accesses, and learn whom the task follows. */

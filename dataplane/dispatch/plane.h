@@ -62,10 +62,11 @@ struct rp_run {
 	uint32_t next_chip; /* for RP_CHIP_ANY */
 	bool plain_config;  /* the frame holds the default configuration */
 	uint64_t seq;
-	_Atomic uint64_t peers; /* bit set: has tasks there */
-	uint64_t fenced;	/* bit set: its tasks there follow the run before */
-	uint64_t domains;	/* bit set: leased that slot's domain */
-	uint64_t task_count;	/* that the orchestration enqueued */
+	_Atomic uint64_t peers;	  /* bit set: has tasks there */
+	uint64_t fenced;	  /* bit set: its tasks there follow the run before */
+	uint64_t domains;	  /* bit set: leased that slot's domain */
+	struct rp_domain *leased; /* the newest that this frame leased; NULL none */
+	uint64_t task_count;	  /* that the orchestration enqueued */
 	uint32_t grant_count;
 	struct rpi_grant *grants; /* [largest tensor count of any program] */
 	struct rpi_hazards hazards;
@@ -144,7 +145,7 @@ struct rpi_plane {
 	uint64_t next_run_seq; /* under admission */
 
 	/* Comm domains. control/ makes and releases them: `retire` is told of a run that
-	 * is over. */
+	 * is over, where domains do not outlive it. */
 	struct rp_domain *domains; /* [RP_MAX_DOMAINS] */
 	void (*retire)(void *context, struct rp_run *run);
 

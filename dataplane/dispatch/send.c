@@ -83,6 +83,17 @@ static void write_args(const struct rp_run *run, uint8_t *at,
 	}
 }
 
+/* So few that none is a tensor. */
+static void write_inline(uint8_t *at, const struct rpi_args *given)
+{
+	uint32_t i;
+
+	for (i = 0; i < given->count; i++)
+		at = given->args[i].kind == RP_ARG_DOMAIN
+			     ? write_domain(at, given->args[i].u.domain)
+			     : write_scalar(at, &given->args[i].u.scalar);
+}
+
 /* Requests of a persistent worker are worked off one after the other: a chip begins
  * one when all others have ended the one before. */
 static void follow_run_before(struct rp_run *run, uint32_t peer)
@@ -142,7 +153,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		write_args(run, at + spilled * sizeof(deps[0]), args);
 	} else if (args->bytes) {
-		write_args(run, body->in.args.bytes, args);
+		write_inline(body->in.args.bytes, args);
 	}
 	/* Before the send: a task that is out there counts, come what may. */
 	if (rpi_likely(of_run)) {

@@ -163,9 +163,12 @@ void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t prog
 {
 	struct rpi_plane *plane = run->plane;
 
-	/* Its last run is over: control/ takes the domains back. */
-	if (rpi_unlikely(run->domains))
+	/* Its last run is over: control/ takes the domains back, unless they are
+	 * retained. Then nothing is to be done: the run's number, which they name, is no
+	 * other's. */
+	if (rpi_unlikely(run->domains) && !plane->persistent)
 		plane->retire(plane->memory_context, run);
+	run->domains = 0;
 	run->fenced = 0;
 	run->task_count = 0;
 	run->seq = plane->next_run_seq++;

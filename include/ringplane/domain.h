@@ -52,7 +52,7 @@ struct rp_domain_spec {
 	const struct rp_domain_buffer *buffers;
 	uint32_t buffer_count;
 	/* Bytes per rank that collectives pass data through which does not lie in the
-	 * window. 0: 64 KiB. */
+	 * window: 256 or more for each member. 0: 64 KiB. */
 	size_t staging_bytes;
 	/* Longest wait of one primitive or collective before it fails with -ETIMEDOUT.
 	 * 0: 10 s. RP_WAIT_FOREVER: no limit. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * late_stress [--seconds S] [--seed N] [--threads N] [--rounds N]
+ * late_stress [--seconds S] [--seed N] [--threads N] [--rounds N] [--dispatcher]
  *
  * Threads allocate shared memory of any size, dispatch on it, copy it to a chip and
  * back, and free it, all at once, on two workers; some blocks are freed while a run
  * still has them. Every byte that a run was to write is checked. It repeats with the
  * next seed, and new workers, until the seconds are over, at least once.
+ *
+ * With a dispatcher other blocks are made and freed while a request is queued, and none
+ * is freed under its own: whoever got its addresses would be written to.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +32,7 @@
 static struct {
 	int threads;
 	int rounds;
+	int dispatcher;
 } asked = { .threads = 4, .rounds = 150 };
 
 static struct bed beds[WORKERS];
@@ -52,7 +56,7 @@ struct block {
 struct player {
 	pthread_t thread;
 	uint64_t seed;
-	struct block kept[KEPT_MAX];
+	struct block kept[KEPT_MAX], spare;
 	uint64_t device[WORKERS][CHIPS];
 };
 
@@ -110,39 +114,74 @@ static struct rp_tensor ends_of(const struct block *block)
 }
 
 struct play {
-	struct block *block;
+	const struct block *block;
 	int64_t add;
 	int where;
+	bool named; /* by an argument of the call, or in the orchestration */
 };
 
-static int add_to_ends(struct rp_run *run, void *arg)
+/* In the calling thread, or the dispatcher's. */
+static int add_to_ends(struct rp_run *run, const struct rp_arg *args, size_t nargs,
+		       void *user)
 {
-	const struct play *play = arg;
+	const struct play *play =
+		(const struct play *)(uintptr_t)args[0].u.scalar.value.u64;
+	struct rp_tensor ends;
 
-	return TASK(run, play->where, ENTRY_ADD, rp_inout(ends_of(play->block)),
-		    rp_arg_i64(play->add));
+	(void)nargs;
+	(void)user;
+	if (!play->named)
+		ends = ends_of(play->block);
+	else if (rp_tensor_slice(&args[1].u.tensor, 0, 0, 2,
+				 args[1].u.tensor.shape[0] - 1, &ends))
+		return -EINVAL;
+	return TASK(run, play->where, ENTRY_ADD, rp_inout(ends), rp_arg_i64(play->add));
+}
+
+static void submit_play(struct player *player, const struct play *play,
+			struct rp_handle *handle)
+{
+	const struct bed *bed = &beds[bed_random(&player->seed) % WORKERS];
+	const struct block *block = play->named ? play->block : &player->spare;
+
+	must(!SUBMIT(bed, handle, rp_arg_u64((uint64_t)(uintptr_t)play),
+		     rp_arg_tensor(
+			     TENSOR(block->words, RP_INT64, (int64_t)block->count))),
+	     "submit");
+}
+
+static void finish_play(struct rp_handle handle)
+{
+	must(!rp_handle_wait(handle, RP_WAIT_FOREVER), "wait");
+	must(!rp_handle_release(handle), "release");
 }
 
 static void play_run(struct player *player, struct block *block)
 {
 	struct play play = { .block = block,
 			     .add = (int64_t)(bed_random(&player->seed) % 1000),
-			     .where = (int)(bed_random(&player->seed) % CHIPS) };
-	struct bed *bed = &beds[bed_random(&player->seed) % WORKERS];
+			     .where = (int)(bed_random(&player->seed) % CHIPS),
+			     .named = bed_random(&player->seed) % 2 };
+	struct block *other = &player->kept[bed_random(&player->seed) % KEPT_MAX];
 	struct rp_handle handle;
 
-	if (!block->alone || bed_random(&player->seed) % 4) {
-		must(!bed_run(bed, add_to_ends, &play), "run");
-		block->value += play.add;
-		check(block);
+	submit_play(player, &play, &handle);
+	if (!asked.dispatcher && block->alone && bed_random(&player->seed) % 4 == 0) {
+		/* Freed under the run, which ends as if nothing had happened. A small
+		 * block would be somebody else's at once. */
+		give(block);
+		finish_play(handle);
 		return;
 	}
-	/* Freed under the run, which ends as if nothing had happened. A small block would
-	 * be somebody else's at once. */
-	must(!bed_submit(bed, add_to_ends, &play, &handle), "submit");
-	give(block);
-	must(!rp_handle_wait(handle, RP_WAIT_FOREVER), "wait");
-	must(!rp_handle_release(handle), "release");
+	if (asked.dispatcher && other != block) {
+		if (other->words)
+			give(other);
+		else
+			take(player, other);
+	}
+	finish_play(handle);
+	block->value += play.add;
+	check(block);
 }
 
 static void play_copy(struct player *player, struct block *block)
@@ -165,6 +204,7 @@ static void *play(void *arg)
 {
 	struct player *player = arg;
 
+	take(player, &player->spare);
 	for (int round = 0; round < asked.rounds; round++) {
 		struct block *block = &player->kept[bed_random(&player->seed) % KEPT_MAX];
 
@@ -185,22 +225,42 @@ static void *play(void *arg)
 	for (int i = 0; i < KEPT_MAX; i++)
 		if (player->kept[i].words)
 			give(&player->kept[i]);
+	give(&player->spare);
 	return NULL;
+}
+
+static void open_bed(struct bed *bed, bool unified)
+{
+	static const struct rp_param params[] = {
+		{ .name = "play", .kind = RP_ARG_SCALAR, .dtype = RP_UINT64 },
+		{ .name = "block",
+		  .kind = RP_ARG_TENSOR,
+		  .dtype = RP_INT64,
+		  .access = RP_INOUT,
+		  .rank = 1,
+		  .shape = { RP_DIM_ANY } },
+	};
+	struct rp_worker_options options;
+	struct rp_program_desc desc;
+
+	bed_describe(&desc, "late", params, COUNT(params));
+	desc.orchestrate = add_to_ends;
+	bed_options(&options, CHIPS);
+	options.unified_memory = unified;
+	options.device_memory_bytes = 128 * MIB;
+	options.dispatcher = asked.dispatcher;
+	options.dispatcher_queue = 4;
+	bed_prepare(bed, &desc, &options);
 }
 
 static void go_round(uint64_t seed)
 {
 	static struct player players[THREADS_MAX];
-	struct rp_worker_options options;
 
 	bed_setup(NULL);
 	memset(players, 0, sizeof(players));
-	for (int which = 0; which < WORKERS; which++) {
-		bed_options(&options, CHIPS);
-		options.unified_memory = which;
-		options.device_memory_bytes = 128 * MIB;
-		bed_open_with(&beds[which], &options);
-	}
+	for (int which = 0; which < WORKERS; which++)
+		open_bed(&beds[which], which);
 	for (int i = 0; i < asked.threads; i++) {
 		struct player *player = &players[i];
 
@@ -223,6 +283,7 @@ int main(int argc, char **argv)
 	const struct stress_option options[] = {
 		{ "threads", &asked.threads, 1, THREADS_MAX },
 		{ "rounds", &asked.rounds, 1, INT_MAX },
+		{ "dispatcher", &asked.dispatcher, 0, 0 },
 	};
 
 	return stress_run(argc, argv, "late_stress", options, COUNT(options), go_round);
