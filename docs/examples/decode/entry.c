@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* What runs in a chip's process, and in the callback's. */
+#include <errno.h>
+#include <string.h>
+
+#include <ringplane/chip.h>
+
+#include "clock.h"
+#include "forward.h"
+#include "program.h"
+#include "sampler.h"
+
+/*
+ * Parts meet in the windows: each chip leaves its own in its window, tells its peers, and
+ * reads theirs. Windows may hold what earlier runs left. So what a cell is waited for is
+ * never a mere 1 but the run's generation and the sum's number, and sums take turns at
+ * two places: a peer can be one sum ahead, never two.
+ */
+struct meeting_place {
+	struct exchange exchange;
+	struct rp_comm *comm;
+	uint32_t rank, size, first; /* first: this run's first turn */
+	int32_t parts, own_parts;
+	int32_t own_floats; /* of one part */
+	int32_t turn_floats;
+};
+
+static float *window_of(const struct meeting_place *p, uint32_t rank,
+			enum window_buffer buffer)
+{
+	struct rp_tensor tensor;
+
+	return rp_comm_tensor(p->comm, rank, (uint32_t)buffer, &tensor) ? NULL
+									: tensor.data;
+}
+
+/* Tell all peers that this chip has left its own, and wait until all have. */
+static int meet_all(struct meeting_place *p, enum meeting kind, uint32_t turn)
+{
+	uint64_t row = (uint64_t)kind * p->size;
+	/* Odd: never the zero of a fresh window. */
+	int32_t value = (int32_t)(2 * turn + 1);
+	int err = 0;
+
+	for (uint32_t peer = 0; peer < p->size && !err; peer++)
+		if (peer != p->rank)
+			err = rp_comm_notify(p->comm, WINDOW_ARRIVED, peer, row + p->rank,
+					     value, RP_NOTIFY_SET);
+	for (uint32_t peer = 0; peer < p->size && !err; peer++)
+		if (peer != p->rank)
+			err = rp_comm_wait(p->comm, WINDOW_ARRIVED, row + peer, RP_EQ,
+					   value, 0);
+	return err;
+}
+
+static float *own_parts(struct exchange *exchange, uint32_t k)
+{
+	struct meeting_place *p = (struct meeting_place *)exchange;
+
+	return window_of(p, p->rank, WINDOW_PARTS) +
+	       (size_t)(k & 1) * (size_t)p->turn_floats;
+}
+
+static int meet_parts(struct exchange *exchange, uint32_t k, const float **parts_out)
+{
+	struct meeting_place *p = (struct meeting_place *)exchange;
+	int err = meet_all(p, k & 1 ? MEETING_ODD : MEETING_EVEN, p->first + k);
+
+	for (int32_t i = 0; i < p->parts && !err; i++) {
+		const float *window =
+			window_of(p, (uint32_t)(i / p->own_parts), WINDOW_PARTS);
+
+		parts_out[i] = window + (size_t)(k & 1) * (size_t)p->turn_floats +
+			       (size_t)(i % p->own_parts) * (size_t)p->own_floats;
+	}
+	return err;
+}
+
+/* The token that this chip chose last stays in its state. */
+static int32_t *chosen_of(const struct forward *f)
+{
+	return (int32_t *)(f->state + f->layout.chosen);
+}
+
+struct pass {
+	struct forward forward;
+	struct meeting_place place;
+	int64_t begin_ns;
+	int32_t pos, count;
+};
+
+static int feed(struct rp_chip *chip, const struct rp_arg *args, struct pass *pass)
+{
+	struct meeting_place *p = &pass->place;
+	struct forward *f = &pass->forward;
+	const int32_t *tokens = args[TASK_TOKENS].u.tensor.data;
+	int32_t token;
+	int err;
+
+	pass->begin_ns = now_ns();
+	pass->pos = args[TASK_POS].u.scalar.value.i32;
+	pass->count = (int32_t)args[TASK_TOKENS].u.tensor.shape[0];
+	forward_init(f, args[TASK_WEIGHTS].u.tensor.data, args[TASK_STATE].u.tensor.data,
+		     args[TASK_EMBEDDING].u.tensor.data, &p->exchange);
+	p->exchange.own = own_parts;
+	p->exchange.meet = meet_parts;
+	p->comm = args[TASK_DOMAIN].u.comm;
+	p->rank = rp_comm_rank(p->comm);
+	p->size = rp_comm_size(p->comm);
+	p->first = (uint32_t)rp_comm_generation(p->comm) *
+		   (forward_sums(&f->head.config) + 1);
+	p->parts = f->head.parts;
+	p->own_parts = f->layout.own_parts;
+	p->own_floats = pass->count * f->layout.dim_rows;
+	p->turn_floats = p->own_parts * p->own_floats;
+	if (pass->count == 1 && tokens[0] == TOKEN_CHOSEN) {
+		token = *chosen_of(f);
+		tokens = &token;
+	}
+	err = forward_feed(f, tokens, pass->count, pass->pos);
+	if (err == -ERANGE)
+		return rp_chip_fail(chip, err,
+				    "token %d at %d, expected one of %d at one "
+				    "of %d positions",
+				    tokens[0], pass->pos, f->head.config.vocab_size,
+				    f->head.config.seq_len);
+	return err;
+}
+
+static void report(const struct rp_arg *args, const struct pass *pass, int32_t token)
+{
+	struct report_row *row = args[TASK_REPORT].u.tensor.data;
+
+	row->token = token;
+	row->ns = now_ns() - pass->begin_ns;
+}
+
+int entry_prefill(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	struct pass pass;
+	int err = feed(chip, args, &pass);
+
+	(void)nargs;
+	if (!err)
+		report(args, &pass, TOKEN_CHOSEN);
+	return err;
+}
+
+int entry_logits(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	struct pass pass;
+	int err = feed(chip, args, &pass);
+
+	(void)nargs;
+	if (err)
+		return err;
+	memcpy(args[TASK_LOGITS].u.tensor.data, forward_logits(&pass.forward, pass.count),
+	       (size_t)pass.forward.layout.vocab * sizeof(float));
+	report(args, &pass, TOKEN_CHOSEN);
+	return 0;
+}
+
+/* Bring the logits of all chips together, in every chip. */
+static int gather_logits(struct pass *pass, float *all)
+{
+	struct meeting_place *p = &pass->place;
+	struct shard_head head = pass->forward.head;
+	int err;
+
+	memcpy(window_of(p, p->rank, WINDOW_LOGITS),
+	       forward_logits(&pass->forward, pass->count),
+	       (size_t)pass->forward.layout.vocab * sizeof(float));
+	err = meet_all(p, MEETING_LOGITS, p->first + forward_sums(&head.config));
+	for (uint32_t rank = 0; rank < p->size && !err; rank++) {
+		int32_t from, count;
+
+		head.rank = (int32_t)rank;
+		shard_vocab(&head, &from, &count);
+		memcpy(all + from, window_of(p, rank, WINDOW_LOGITS),
+		       (size_t)count * sizeof(float));
+	}
+	return err;
+}
+
+int entry_choose(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	const struct sampler sampler = {
+		.temperature = args[TASK_TEMPERATURE].u.scalar.value.f32,
+		.top_p = args[TASK_TOP_P].u.scalar.value.f32,
+		.seed = args[TASK_SEED].u.scalar.value.u64,
+	};
+	const struct shard_layout *o;
+	struct pass pass;
+	float *state;
+	int err = feed(chip, args, &pass);
+
+	(void)nargs;
+	o = &pass.forward.layout;
+	state = pass.forward.state;
+	if (!err)
+		err = gather_logits(&pass, state + o->all_logits);
+	if (err)
+		return err;
+	*chosen_of(&pass.forward) = sampler_choose(
+		&sampler, state + o->all_logits, pass.forward.head.config.vocab_size,
+		pass.pos, (struct candidate *)(state + o->candidates));
+	report(args, &pass, *chosen_of(&pass.forward));
+	return 0;
+}
+
+int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	(void)chip;
+	(void)args;
+	(void)nargs;
+	return 0;
+}
+
+/* Arguments: logits, the row of the report, room, position, and the three of a sampler.
+ */
+int callback_choose(struct rp_callback_context *context, const struct rp_arg *args,
+		    size_t nargs, void *user)
+{
+	const struct sampler sampler = {
+		.temperature = args[4].u.scalar.value.f32,
+		.top_p = args[5].u.scalar.value.f32,
+		.seed = args[6].u.scalar.value.u64,
+	};
+	struct report_row *row = args[1].u.tensor.data;
+
+	(void)context;
+	(void)nargs;
+	(void)user;
+	row->ns = 0;
+	row->token = sampler_choose(&sampler, args[0].u.tensor.data,
+				    (int32_t)args[0].u.tensor.shape[0],
+				    args[3].u.scalar.value.i32, args[2].u.tensor.data);
+	return 0;
+}
