@@ -358,6 +358,11 @@ int engine_take(struct engine *e, int32_t *token_out)
 	return 0;
 }
 
+const float *engine_logits(const struct engine *e)
+{
+	return e->logits;
+}
+
 int engine_costs(struct engine *e, struct engine_costs *out)
 {
 	struct rp_worker_stats stats = { .size = sizeof(stats) };

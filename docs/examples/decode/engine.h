@@ -59,6 +59,9 @@ unsigned int engine_depth(const struct engine *engine);
 int engine_feed(struct engine *engine, int32_t token, int32_t pos);
 int engine_take(struct engine *engine, int32_t *token_out);
 
+/* After a token was taken where the host or a callback chooses: vocab_size logits. */
+const float *engine_logits(const struct engine *engine);
+
 int engine_costs(struct engine *engine, struct engine_costs *costs_out);
 
 /* Nothing may be in flight. */
