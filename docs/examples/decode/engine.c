@@ -25,13 +25,14 @@ struct engine {
 	struct rp_worker *worker;
 
 	/* Shared with the processes. */
-	int32_t *tokens;	 /* DEPTH x CHUNK_MAX */
+	int32_t *tokens;	 /* of a prefill */
 	struct report_row *rows; /* DEPTH x (chips + 1) */
-	float *logits, *weights;
+	float *logits, *weights, *state;
 	struct candidate *room;
 
-	struct rp_arg args[PARAM_DECODE_COUNT + CHIPS_MAX];
-	struct rp_tensor embedding[CHIPS_MAX];
+	/* Of decode, the embeddings behind them; what prefill has as well is the same. */
+	struct rp_arg args[PARAM_DECODE_COUNT_MAX + CHIPS_MAX];
+	struct rp_arg reports[DEPTH];
 	struct {
 		struct rp_handle handle;
 		int64_t begin_ns;
@@ -51,7 +52,7 @@ static int allocate(struct engine *e)
 {
 	size_t chips = (size_t)e->programs.chips;
 	size_t vocab = (size_t)e->programs.config.vocab_size;
-	int err = shared(sizeof(int32_t) * DEPTH * CHUNK_MAX, &e->tokens);
+	int err = shared(sizeof(int32_t) * CHUNK_MAX, &e->tokens);
 
 	if (!err)
 		err = shared(sizeof(*e->rows) * DEPTH * (chips + 1), &e->rows);
@@ -62,6 +63,8 @@ static int allocate(struct engine *e)
 	if (!err)
 		err = shared(sizeof(float) * chips * e->layout.weight_floats,
 			     &e->weights);
+	if (!err && e->options.one_shot)
+		err = shared(sizeof(float) * chips * e->layout.state_floats, &e->state);
 	for (int32_t rank = 0; rank < e->programs.chips && !err; rank++) {
 		const struct shard_head head = { e->programs.config, e->programs.chips,
 						 rank, e->programs.parts };
@@ -98,6 +101,16 @@ static int prepare(struct engine *e)
 	return decode_pass(rp_worker_prepare(programs, 3, &options, &e->worker));
 }
 
+/* Of a worker that is there for one dispatch. */
+static int end_worker(struct engine *e)
+{
+	int err = decode_pass(rp_worker_close(e->worker, RP_WAIT_FOREVER));
+
+	rp_worker_free(e->worker);
+	e->worker = NULL;
+	return err;
+}
+
 static int set_tensor(struct rp_arg *arg, void *data, enum rp_dtype dtype, uint32_t rank,
 		      int64_t dim0, int64_t dim1)
 {
@@ -123,9 +136,13 @@ static int make_state(struct engine *e)
 {
 	int64_t chips = e->programs.chips, floats = (int64_t)e->layout.state_floats;
 	/* An empty cache; it is copied once, from memory that need not be shared. */
-	float *zeroes = calloc((size_t)(chips * floats), sizeof(float));
+	float *zeroes;
 	int err;
 
+	if (e->state)
+		return set_tensor(&e->args[PARAM_STATE], e->state, RP_FLOAT32, 2, chips,
+				  floats);
+	zeroes = calloc((size_t)(chips * floats), sizeof(float));
 	if (!zeroes)
 		return decode_fail(-ENOMEM, "no memory for a cache of %zu floats",
 				   (size_t)(chips * floats));
@@ -141,31 +158,33 @@ static int make_embeddings(struct engine *e)
 {
 	const struct model_config *c = &e->programs.config;
 	const int64_t shape[] = { c->vocab_size, c->dim };
-	struct rp_tensor host;
+	struct rp_tensor host, tensor;
 	int err = decode_pass(rp_tensor_host(&host,
 					     (void *)(uintptr_t)e->checkpoint->embedding,
 					     RP_FLOAT32, 2, shape));
 
 	for (uint32_t chip = 0; chip < e->options.chips && !err; chip++) {
-		e->embedding[chip] = host;
+		tensor = host;
 		if (!e->options.host_weights)
 			err = decode_pass(rp_worker_alloc_tensor(
-				e->worker, chip, RP_FLOAT32, 2, shape, &host,
-				&e->embedding[chip]));
+				e->worker, chip, RP_FLOAT32, 2, shape, &host, &tensor));
+		e->args[e->programs.decode_count + chip] = rp_arg_tensor(tensor);
 	}
 	return err;
 }
 
 static int make_arguments(struct engine *e)
 {
-	const struct sampler *s = &e->options.sampler;
+	const struct engine_options *o = &e->options;
+	const struct sampler *s = &o->sampler;
+	size_t rows = (size_t)e->programs.chips + 1;
 	int64_t vocab = e->programs.config.vocab_size;
 	int err = set_tensor(&e->args[PARAM_WEIGHTS], e->weights, RP_FLOAT32, 2,
 			     e->programs.chips, (int64_t)e->layout.weight_floats);
 
-	if (!err && !e->options.host_weights)
+	if (!err && !o->host_weights)
 		err = make_resident(e, &e->args[PARAM_WEIGHTS]);
-	if (!err && !e->options.host_weights) {
+	if (!err && !o->host_weights) {
 		rp_shared_free(e->weights);
 		e->weights = NULL;
 	}
@@ -173,16 +192,18 @@ static int make_arguments(struct engine *e)
 		err = make_state(e);
 	if (!err)
 		err = make_embeddings(e);
-	if (!err)
-		err = set_tensor(&e->args[PARAM_LOGITS], e->logits, RP_FLOAT32, 1, vocab,
-				 0);
-	if (!err)
-		err = set_tensor(&e->args[PARAM_ROOM], e->room, RP_FLOAT32, 1, 2 * vocab,
-				 0);
-	e->args[PARAM_CHOOSER] = rp_arg_i32((int32_t)e->options.chooser);
+	for (size_t slot = 0; slot < DEPTH && !err; slot++)
+		err = set_tensor(&e->reports[slot], e->rows + slot * rows, RP_INT64, 2,
+				 (int64_t)rows, 2);
 	e->args[PARAM_TEMPERATURE] = rp_arg_f32(s->temperature);
 	e->args[PARAM_TOP_P] = rp_arg_f32(s->top_p);
 	e->args[PARAM_SEED] = rp_arg_u64(s->seed);
+	if (!err && o->chooser != CHOOSER_CHIP)
+		err = set_tensor(&e->args[PARAM_LOGITS], e->logits, RP_FLOAT32, 1, vocab,
+				 0);
+	if (!err && o->chooser == CHOOSER_CALLBACK)
+		err = set_tensor(&e->args[PARAM_ROOM], e->room, RP_FLOAT32, 1, 2 * vocab,
+				 0);
 	return err;
 }
 
@@ -201,19 +222,19 @@ int engine_open(const struct checkpoint *checkpoint, const struct engine_options
 		return decode_fail(-ENOMEM, "no memory for an engine");
 	e->options = *options;
 	e->options.chips = chips;
+	e->options.host_weights |= options->one_shot;
 	e->checkpoint = checkpoint;
 	head.chips = (int32_t)chips;
 	head.parts = shard_parts(&checkpoint->config);
 	shard_layout_init(&e->layout, &head);
-	e->programs =
-		(struct program_set){ .config = checkpoint->config,
-				      .chips = head.chips,
-				      .parts = head.parts,
-				      .callback = options->chooser == CHOOSER_CALLBACK };
+	e->programs = (struct program_set){ .config = checkpoint->config,
+					    .chips = head.chips,
+					    .parts = head.parts,
+					    .chooser = options->chooser };
 	err = allocate(e);
 	if (!err)
 		err = program_set_create(&e->programs);
-	if (!err)
+	if (!err && !options->one_shot)
 		err = prepare(e);
 	if (!err)
 		err = make_arguments(e);
@@ -227,7 +248,7 @@ int engine_open(const struct checkpoint *checkpoint, const struct engine_options
 
 int engine_close(struct engine *e)
 {
-	void *blocks[5];
+	void *blocks[6];
 	int err = 0;
 
 	if (!e)
@@ -239,9 +260,10 @@ int engine_close(struct engine *e)
 		decode_pass(err);
 	rp_worker_free(e->worker);
 	program_set_free(&e->programs);
-	memcpy(blocks, (void *[]){ e->tokens, e->rows, e->logits, e->room, e->weights },
+	memcpy(blocks,
+	       (void *[]){ e->tokens, e->rows, e->logits, e->room, e->weights, e->state },
 	       sizeof(blocks));
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		rp_shared_free(blocks[i]);
 	free(e);
 	return err;
@@ -249,66 +271,66 @@ int engine_close(struct engine *e)
 
 unsigned int engine_depth(const struct engine *e)
 {
-	return e->options.persistent && e->options.chooser == CHOOSER_CHIP ? DEPTH : 1;
+	const struct engine_options *o = &e->options;
+
+	return o->persistent && !o->one_shot && o->chooser == CHOOSER_CHIP ? DEPTH : 1;
 }
 
-/* The arguments of a flight, behind `count` common ones its embeddings. */
-static int fill(struct engine *e, unsigned int slot, int32_t token_count, int32_t pos,
-		size_t count, struct rp_arg *args)
+static int prefill(struct engine *e, const int32_t *tokens, int32_t count, int32_t pos)
 {
-	size_t rows = (size_t)e->programs.chips + 1;
+	const uint32_t chips = e->options.chips;
+	struct rp_arg args[PARAM_PREFILL_COUNT + CHIPS_MAX];
 	int err;
 
-	memcpy(args, e->args, count * sizeof(*args));
-	err = set_tensor(&args[PARAM_TOKENS], e->tokens + slot * CHUNK_MAX, RP_INT32, 1,
-			 token_count, 0);
-	if (!err)
-		err = set_tensor(&args[PARAM_REPORT], e->rows + slot * rows, RP_INT64, 2,
-				 (int64_t)rows, 2);
+	memcpy(args, e->args, PARAM_PREFILL_COUNT * sizeof(*args));
+	memcpy(&args[PARAM_PREFILL_COUNT], &e->args[e->programs.decode_count],
+	       chips * sizeof(*args));
+	memcpy(e->tokens, tokens, (size_t)count * sizeof(*tokens));
 	args[PARAM_POS] = rp_arg_i32(pos);
-	for (uint32_t chip = 0; chip < e->options.chips; chip++)
-		args[count + chip] = rp_arg_tensor(e->embedding[chip]);
+	args[PARAM_REPORT] = e->reports[0];
+	err = set_tensor(&args[PARAM_TOKENS], e->tokens, RP_INT32, 1, count, 0);
+	if (!err && e->options.one_shot)
+		err = prepare(e);
+	if (!err)
+		err = decode_pass(rp_worker_run(e->worker, e->programs.prefill, args,
+						PARAM_PREFILL_COUNT + chips, NULL));
+	if (!err && e->options.one_shot)
+		err = end_worker(e);
 	return err;
 }
 
 int engine_prefill(struct engine *e, const int32_t *tokens, int32_t count, int32_t pos)
 {
-	struct rp_arg args[PARAM_PREFILL_COUNT + CHIPS_MAX];
 	int err = 0;
 
-	while (count && !err) {
-		int32_t chunk = count < CHUNK_MAX ? count : CHUNK_MAX;
-
-		memcpy(e->tokens, tokens, (size_t)chunk * sizeof(*tokens));
-		err = fill(e, 0, chunk, pos, PARAM_PREFILL_COUNT, args);
-		if (!err)
-			err = decode_pass(rp_worker_run(
-				e->worker, e->programs.prefill, args,
-				PARAM_PREFILL_COUNT + e->options.chips, NULL));
-		tokens += chunk;
-		count -= chunk;
-		pos += chunk;
+	for (int32_t fed = 0, chunk; fed < count && !err; fed += chunk) {
+		chunk = count - fed < CHUNK_MAX ? count - fed : CHUNK_MAX;
+		err = prefill(e, tokens + fed, chunk, pos + fed);
 	}
 	return err;
 }
 
 int engine_feed(struct engine *e, int32_t token, int32_t pos)
 {
-	struct rp_arg args[PARAM_DECODE_COUNT + CHIPS_MAX];
 	unsigned int slot = e->fed % DEPTH;
-	int err;
+	int err = 0;
 
 	if (e->fed - e->taken >= engine_depth(e))
 		return decode_fail(-EINVAL, "%u tokens are in flight, expected fewer",
 				   e->fed - e->taken);
 	e->flights[slot].begin_ns = now_ns();
 	e->flights[slot].pos = pos;
-	e->tokens[slot * CHUNK_MAX] = token;
-	err = fill(e, slot, 1, pos, PARAM_DECODE_COUNT, args);
+	e->args[PARAM_POS] = rp_arg_i32(pos);
+	e->args[PARAM_TOKEN] = rp_arg_i32(token);
+	e->args[PARAM_REPORT] = e->reports[slot];
+	if (e->options.one_shot)
+		err = prepare(e);
+	/* The submit copies the arguments. */
 	if (!err)
-		err = decode_pass(rp_worker_submit(e->worker, e->programs.decode, args,
-						   PARAM_DECODE_COUNT + e->options.chips,
-						   NULL, &e->flights[slot].handle));
+		err = decode_pass(
+			rp_worker_submit(e->worker, e->programs.decode, e->args,
+					 e->programs.decode_count + e->options.chips,
+					 NULL, &e->flights[slot].handle));
 	if (!err)
 		e->fed++;
 	return err;
@@ -339,6 +361,8 @@ int engine_take(struct engine *e, int32_t *token_out)
 	err = decode_pass(rp_handle_wait(e->flights[slot].handle, RP_WAIT_FOREVER));
 	rp_handle_release(e->flights[slot].handle);
 	e->taken++;
+	if (!err && e->options.one_shot)
+		err = end_worker(e);
 	if (err)
 		return err;
 	account(e, slot, rows);
@@ -366,7 +390,7 @@ const float *engine_logits(const struct engine *e)
 int engine_costs(struct engine *e, struct engine_costs *out)
 {
 	struct rp_worker_stats stats = { .size = sizeof(stats) };
-	int err = decode_pass(rp_worker_get_stats(e->worker, &stats));
+	int err = e->worker ? decode_pass(rp_worker_get_stats(e->worker, &stats)) : 0;
 
 	if (err)
 		return err;
@@ -413,9 +437,4 @@ int engine_probe(struct engine *e, struct engine_probe *out)
 	if (!err)
 		out->window_ns = both > out->fixed_ns ? both - out->fixed_ns : 0;
 	return err;
-}
-
-struct rp_worker *engine_worker(struct engine *e)
-{
-	return e->worker;
 }

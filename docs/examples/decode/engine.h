@@ -18,6 +18,7 @@ struct engine_options {
 	uint32_t chips; /* 1 where 0 */
 	bool persistent, reset;
 	bool host_weights; /* passed with every dispatch instead of resident */
+	bool one_shot;	   /* a worker for each dispatch: nothing is resident */
 	enum chooser chooser;
 	struct sampler sampler;
 	enum rp_wait_policy wait, worker_wait;
@@ -29,6 +30,7 @@ struct engine_costs {
 	uint64_t dispatches;
 	int64_t wall_ns; /* from a submit to its outcome, or to the next submit's */
 	int64_t chip_ns; /* of that, the slowest chip's entry */
+	/* Of the worker there is: */
 	uint64_t bytes_in, bytes_out; /* copied for arguments, prefill's too */
 	uint64_t window_bytes;	      /* zeroed */
 };
@@ -64,9 +66,7 @@ const float *engine_logits(const struct engine *engine);
 
 int engine_costs(struct engine *engine, struct engine_costs *costs_out);
 
-/* Nothing may be in flight. */
+/* Nothing may be in flight, and not one-shot. */
 int engine_probe(struct engine *engine, struct engine_probe *probe_out);
-
-struct rp_worker *engine_worker(struct engine *engine);
 
 #endif

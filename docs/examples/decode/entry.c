@@ -89,17 +89,16 @@ struct pass {
 	int32_t pos, count;
 };
 
-static int feed(struct rp_chip *chip, const struct rp_arg *args, struct pass *pass)
+static int feed(struct rp_chip *chip, const struct rp_arg *args, const int32_t *tokens,
+		int32_t count, struct pass *pass)
 {
 	struct meeting_place *p = &pass->place;
 	struct forward *f = &pass->forward;
-	const int32_t *tokens = args[TASK_TOKENS].u.tensor.data;
-	int32_t token;
 	int err;
 
 	pass->begin_ns = now_ns();
 	pass->pos = args[TASK_POS].u.scalar.value.i32;
-	pass->count = (int32_t)args[TASK_TOKENS].u.tensor.shape[0];
+	pass->count = count;
 	forward_init(f, args[TASK_WEIGHTS].u.tensor.data, args[TASK_STATE].u.tensor.data,
 		     args[TASK_EMBEDDING].u.tensor.data, &p->exchange);
 	p->exchange.own = own_parts;
@@ -113,10 +112,8 @@ static int feed(struct rp_chip *chip, const struct rp_arg *args, struct pass *pa
 	p->own_parts = f->layout.own_parts;
 	p->own_floats = pass->count * f->layout.dim_rows;
 	p->turn_floats = p->own_parts * p->own_floats;
-	if (pass->count == 1 && tokens[0] == TOKEN_CHOSEN) {
-		token = *chosen_of(f);
-		tokens = &token;
-	}
+	if (tokens[0] == TOKEN_CHOSEN)
+		tokens = chosen_of(f);
 	err = forward_feed(f, tokens, pass->count, pass->pos);
 	if (err == -ERANGE)
 		return rp_chip_fail(chip, err,
@@ -137,8 +134,9 @@ static void report(const struct rp_arg *args, const struct pass *pass, int32_t t
 
 int entry_prefill(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
+	const struct rp_tensor *tokens = &args[TASK_TOKENS].u.tensor;
 	struct pass pass;
-	int err = feed(chip, args, &pass);
+	int err = feed(chip, args, tokens->data, (int32_t)tokens->shape[0], &pass);
 
 	(void)nargs;
 	if (!err)
@@ -149,7 +147,7 @@ int entry_prefill(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 int entry_logits(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
 	struct pass pass;
-	int err = feed(chip, args, &pass);
+	int err = feed(chip, args, &args[TASK_TOKENS].u.scalar.value.i32, 1, &pass);
 
 	(void)nargs;
 	if (err)
@@ -192,7 +190,7 @@ int entry_choose(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 	const struct shard_layout *o;
 	struct pass pass;
 	float *state;
-	int err = feed(chip, args, &pass);
+	int err = feed(chip, args, &args[TASK_TOKENS].u.scalar.value.i32, 1, &pass);
 
 	(void)nargs;
 	o = &pass.forward.layout;

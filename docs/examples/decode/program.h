@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringplane/domain.h>
 #include <ringplane/program.h>
 
 #include "shard.h"
@@ -19,17 +20,22 @@
 enum program_param {
 	PARAM_WEIGHTS, /* chips x weight_floats */
 	PARAM_STATE,   /* chips x state_floats: the cache, and room for activations */
-	PARAM_TOKENS,  /* int32 */
 	PARAM_POS,
 	PARAM_REPORT, /* chips + 1 rows of struct report_row */
+	PARAM_OWN,
+
+	/* Of prefill: */
+	PARAM_TOKENS = PARAM_OWN,
 	PARAM_PREFILL_COUNT,
-	PARAM_LOGITS = PARAM_PREFILL_COUNT, /* this and what follows: of decode only */
-	PARAM_ROOM,			    /* for a callback to sort in */
-	PARAM_CHOOSER,			    /* enum chooser */
+
+	/* Of decode: */
+	PARAM_TOKEN = PARAM_OWN,
 	PARAM_TEMPERATURE,
 	PARAM_TOP_P,
 	PARAM_SEED,
-	PARAM_DECODE_COUNT,
+	PARAM_LOGITS, /* unless chips choose */
+	PARAM_ROOM,   /* for a callback to sort in */
+	PARAM_DECODE_COUNT_MAX,
 	/* Behind them, one for each chip: the embedding. */
 };
 
@@ -68,12 +74,18 @@ enum meeting {
 struct program_set {
 	struct model_config config;
 	int32_t chips, parts;
-	bool callback; /* a callback can choose: one process more */
+	enum chooser chooser;
 	struct rp_program *prefill, *decode, *probe;
+	uint32_t decode_count; /* its parameters in front of the embeddings */
+
+	/* Made once, because each dispatch needs them. */
+	struct shard_layout layouts[CHIPS_MAX];
+	struct rp_domain_buffer buffers[2][WINDOW_BUFFER_COUNT];
+	struct rp_domain_spec prefill_domain, decode_domain;
 };
 
-/* Build all three for the config, chips and parts that are filled in; `set` stays where
- * it is as long as they live. */
+/* Build all three for the config, chips, parts and chooser that are filled in; `set`
+ * stays where it is as long as they live. */
 int program_set_create(struct program_set *set);
 void program_set_free(struct program_set *set);
 
@@ -85,18 +97,18 @@ int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 int callback_choose(struct rp_callback_context *context, const struct rp_arg *args,
 		    size_t nargs, void *user);
 
-/* Arguments of every task but probe's; those of decode follow. */
+/* Arguments of every task but probe's. */
 enum task_arg {
 	TASK_WEIGHTS,
 	TASK_STATE,
-	TASK_TOKENS,
 	TASK_POS,
 	TASK_REPORT,
 	TASK_EMBEDDING,
 	TASK_DOMAIN,
-	TASK_FIRST_OWN,
-	TASK_LOGITS = TASK_FIRST_OWN,	   /* of entry_logits */
-	TASK_TEMPERATURE = TASK_FIRST_OWN, /* of entry_choose */
+	TASK_TOKENS, /* of prefill a tensor, of decode a scalar */
+	TASK_OWN,
+	TASK_LOGITS = TASK_OWN,	     /* of entry_logits */
+	TASK_TEMPERATURE = TASK_OWN, /* of entry_choose */
 	TASK_TOP_P,
 	TASK_SEED,
 	TASK_COUNT_MAX,
