@@ -10,6 +10,10 @@
 #include "made.h"
 #include "topology.h"
 
+/* What chips have where the library need not think of the caller's spin. */
+#define CHIP_SPIN_US_MIN 20
+#define CHIP_SPIN_US_MAX 200
+
 char *decode_model_path;
 
 /* Leave the example's line where the runner looks for one. */
@@ -34,6 +38,14 @@ static int open_model(struct decode_bed *bed)
 	return err;
 }
 
+static void stop(struct decode_bed *bed)
+{
+	engine_close(bed->engine);
+	solo_close(bed->solo);
+	bed->engine = NULL;
+	bed->solo = NULL;
+}
+
 int decode_bed_setup(struct bench_case *c)
 {
 	struct decode_bed *bed = calloc(1, sizeof(*bed));
@@ -42,6 +54,9 @@ int decode_bed_setup(struct bench_case *c)
 	if (!bed)
 		return rpi_fail(-ENOMEM, "%s: no memory", c->name);
 	bed->variant = c->arg;
+	/* Several chips and the caller take what CPUs there are, and a worker for each
+	 * dispatch is prepared by a thread that is not pinned. */
+	bed->pinned = bed->variant->chips < 2 && bed->variant->way != DECODE_ONESHOT;
 	err = open_model(bed);
 	if (err) {
 		free(bed);
@@ -64,7 +79,7 @@ void decode_bed_teardown(struct bench_case *c)
 {
 	struct decode_bed *bed = c->data;
 
-	decode_bed_leave(c);
+	stop(bed);
 	checkpoint_close(&bed->model);
 	free(bed);
 	c->data = NULL;
@@ -88,19 +103,20 @@ static int open_engine(struct bench_case *c)
 	};
 	int err;
 
-	/* Chips and the caller take what CPUs there are. A worker for each dispatch is
-	 * prepared by a thread that is not pinned. */
-	if (v->chips > 1 || options.one_shot)
-		return bench_cpu_allow(NULL, 0)
-			       ? -errno
-			       : pass(engine_open(&bed->model, &options, &bed->engine));
-	bench_worker_cpus(c->options, false, cpus, v->chips);
-	cpus[v->chips] = c->options->cpu[BENCH_PARENT];
-	err = bench_cpu_allow(cpus, v->chips + 1);
-	options.chip_cpus = cpus;
-	if (!err)
-		err = pass(engine_open(&bed->model, &options, &bed->engine));
-	return err ? err : bench_cpu_pin(c->options->cpu[BENCH_PARENT]);
+	/* The caller sleeps while they work, so that there is a CPU for each chip. */
+	if (v->chips > 1 && v->wait == RP_WAIT_BLOCK) {
+		options.spin_us_min = CHIP_SPIN_US_MIN;
+		options.spin_us_max = CHIP_SPIN_US_MAX;
+	}
+	if (bed->pinned) {
+		bench_worker_cpus(c->options, false, cpus, v->chips);
+		cpus[v->chips] = c->options->cpu[BENCH_PARENT];
+		options.chip_cpus = cpus;
+		err = bench_cpu_allow(cpus, v->chips + 1);
+	} else {
+		err = bench_cpu_allow(NULL, 0);
+	}
+	return err ? err : pass(engine_open(&bed->model, &options, &bed->engine));
 }
 
 /* Every position before the first that is measured. */
@@ -117,27 +133,31 @@ static int fill_cache(struct decode_bed *bed)
 			   : 0;
 }
 
-int decode_bed_enter(struct bench_case *c)
+static int start(struct bench_case *c)
 {
 	struct decode_bed *bed = c->data;
 	int err = bed->variant->way == DECODE_SINGLE
 			  ? pass(solo_open(&bed->model, &bed->solo))
 			  : open_engine(c);
 
+	return err ? err : fill_cache(bed);
+}
+
+/* What is started stays: idle chips sleep. */
+int decode_bed_enter(struct bench_case *c)
+{
+	struct decode_bed *bed = c->data;
+	int err = bed->engine || bed->solo ? 0 : start(c);
+
 	if (!err)
-		err = fill_cache(bed);
+		err = bed->pinned ? bench_cpu_pin(c->options->cpu[BENCH_PARENT])
+				  : bench_cpu_allow(NULL, 0);
 	if (err)
-		decode_bed_leave(c);
+		stop(bed);
 	return err;
 }
 
 void decode_bed_leave(struct bench_case *c)
 {
-	struct decode_bed *bed = c->data;
-
-	engine_close(bed->engine);
-	solo_close(bed->solo);
-	bed->engine = NULL;
-	bed->solo = NULL;
 	bench_cpu_pin(c->options->cpu[BENCH_PARENT]);
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <math.h>
 #include <popt.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,26 @@ static int judge_numbers(const struct raw *raw)
 	return 0;
 }
 
+/*
+ * Chips wait for each other all the time, the caller once a token. Where there is a CPU
+ * for each chip but none for the caller, they spin as if it were not there, and it
+ * sleeps.
+ */
+static void share_cpus(struct engine_options *engine)
+{
+	cpu_set_t set;
+	uint32_t cpus;
+
+	if (engine->wait != RP_WAIT_HYBRID || sched_getaffinity(0, sizeof(set), &set))
+		return;
+	cpus = (uint32_t)CPU_COUNT(&set);
+	if (engine->chips < 2 || engine->chips != cpus)
+		return;
+	engine->wait = RP_WAIT_BLOCK;
+	engine->spin_us_min = 20;
+	engine->spin_us_max = 200;
+}
+
 static int judge(struct options *o, const struct raw *raw)
 {
 	int wait = RP_WAIT_HYBRID, host = 0, chooser = CHOOSER_HOST;
@@ -104,6 +125,7 @@ static int judge(struct options *o, const struct raw *raw)
 		.wait = (enum rp_wait_policy)wait,
 		.worker_wait = (enum rp_wait_policy)wait,
 	};
+	share_cpus(&o->engine);
 	return 0;
 }
 
