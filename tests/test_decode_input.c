@@ -219,7 +219,7 @@ static void chips_that_do_not_divide_are_refused(void **state)
 		{ { 64, 172, 5, 8, 4, 512, 512 }, 3, "expected one of 1, 2, 4" },
 		{ { 64, 172, 5, 8, 4, 512, 512 }, 8, "expected one of 1, 2, 4" },
 		{ { 64, 172, 5, 8, 4, 512, 512 }, UINT32_MAX, "expected one of 1, 2, 4" },
-		{ { 24, 9, 1, 3, 3, 259, 20 }, 2, "expected one of 1, 3" },
+		{ { 24, 18, 1, 6, 6, 259, 20 }, 3, "expected one of 1, 2" },
 		{ { 16, 7, 1, 2, 1, 259, 20 }, 2, "expected one of 1" },
 	};
 

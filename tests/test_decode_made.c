@@ -45,7 +45,6 @@ static const struct {
 	{ { 32, 24, 1, 4, 4, 300, 64 }, false },   /* every head its own keys */
 	{ { 48, 40, 2, 8, 2, 517, 40 }, true },	   /* rows that fill no tile, odd vocab */
 	{ { 96, 64, 2, 16, 16, 259, 33 }, false }, /* more heads than parts */
-	{ { 24, 9, 2, 3, 3, 259, 20 }, true },	   /* for three chips */
 	{ { 16, 7, 2, 2, 1, 260, 20 }, false },	   /* for one only */
 };
 

@@ -11,18 +11,17 @@
 #include "sampler.h"
 
 /*
- * Parts meet in the windows: each chip leaves its own in its window, tells its peers, and
- * reads theirs. Windows may hold what earlier runs left. So what a cell is waited for is
- * never a mere 1 but the run's generation and the sum's number, and sums take turns at
+ * Sums are made in the windows: each chip leaves its own in its window, tells its peers,
+ * and reads theirs. Windows may hold what earlier runs left. So what a cell is waited for
+ * is never a mere 1 but the run's generation and the sum's number, and sums take turns at
  * two places: a peer can be one sum ahead, never two.
  */
 struct meeting_place {
 	struct exchange exchange;
 	struct rp_comm *comm;
 	uint32_t rank, size, first; /* first: this run's first turn */
-	int32_t parts, own_parts;
-	int32_t own_floats; /* of one part */
-	int32_t turn_floats;
+	size_t turn_floats;	    /* from one of the two places to the other */
+	float *parts[CHIPS_MAX];    /* of each rank's window */
 };
 
 static float *window_of(const struct meeting_place *p, uint32_t rank,
@@ -57,23 +56,16 @@ static float *own_parts(struct exchange *exchange, uint32_t k)
 {
 	struct meeting_place *p = (struct meeting_place *)exchange;
 
-	return window_of(p, p->rank, WINDOW_PARTS) +
-	       (size_t)(k & 1) * (size_t)p->turn_floats;
+	return p->parts[p->rank] + (k & 1) * p->turn_floats;
 }
 
-static int meet_parts(struct exchange *exchange, uint32_t k, const float **parts_out)
+static int meet_sums(struct exchange *exchange, uint32_t k, const float **sums_out)
 {
 	struct meeting_place *p = (struct meeting_place *)exchange;
-	int err = meet_all(p, k & 1 ? MEETING_ODD : MEETING_EVEN, p->first + k);
 
-	for (int32_t i = 0; i < p->parts && !err; i++) {
-		const float *window =
-			window_of(p, (uint32_t)(i / p->own_parts), WINDOW_PARTS);
-
-		parts_out[i] = window + (size_t)(k & 1) * (size_t)p->turn_floats +
-			       (size_t)(i % p->own_parts) * (size_t)p->own_floats;
-	}
-	return err;
+	for (uint32_t rank = 0; rank < p->size; rank++)
+		sums_out[rank] = p->parts[rank] + (k & 1) * p->turn_floats;
+	return meet_all(p, k & 1 ? MEETING_ODD : MEETING_EVEN, p->first + k);
 }
 
 /* The token that this chip chose last stays in its state. */
@@ -89,6 +81,22 @@ struct pass {
 	int32_t pos, count;
 };
 
+static void meet_at(struct meeting_place *p, struct rp_comm *comm,
+		    const struct forward *f, int32_t count)
+{
+	p->exchange.own = own_parts;
+	p->exchange.meet = meet_sums;
+	p->comm = comm;
+	p->rank = rp_comm_rank(comm);
+	p->size = rp_comm_size(comm);
+	p->first =
+		(uint32_t)rp_comm_generation(comm) * (forward_sums(&f->head.config) + 1);
+	p->turn_floats =
+		(size_t)(f->layout.own_parts * count) * (size_t)f->layout.dim_rows;
+	for (uint32_t rank = 0; rank < p->size; rank++)
+		p->parts[rank] = window_of(p, rank, WINDOW_PARTS);
+}
+
 static int feed(struct rp_chip *chip, const struct rp_arg *args, const int32_t *tokens,
 		int32_t count, struct pass *pass)
 {
@@ -101,17 +109,7 @@ static int feed(struct rp_chip *chip, const struct rp_arg *args, const int32_t *
 	pass->count = count;
 	forward_init(f, args[TASK_WEIGHTS].u.tensor.data, args[TASK_STATE].u.tensor.data,
 		     args[TASK_EMBEDDING].u.tensor.data, &p->exchange);
-	p->exchange.own = own_parts;
-	p->exchange.meet = meet_parts;
-	p->comm = args[TASK_DOMAIN].u.comm;
-	p->rank = rp_comm_rank(p->comm);
-	p->size = rp_comm_size(p->comm);
-	p->first = (uint32_t)rp_comm_generation(p->comm) *
-		   (forward_sums(&f->head.config) + 1);
-	p->parts = f->head.parts;
-	p->own_parts = f->layout.own_parts;
-	p->own_floats = pass->count * f->layout.dim_rows;
-	p->turn_floats = p->own_parts * p->own_floats;
+	meet_at(p, args[TASK_DOMAIN].u.comm, f, count);
 	if (tokens[0] == TOKEN_CHOSEN)
 		tokens = chosen_of(f);
 	err = forward_feed(f, tokens, pass->count, pass->pos);

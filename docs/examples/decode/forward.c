@@ -50,9 +50,9 @@ static void attend(struct forward *f, int32_t l, int32_t pos, const float *qkv)
 	}
 }
 
-/* Leave this chip's parts of w x for token t of `count`. */
-static void leave_parts(const struct forward *f, float *own, const float *x,
-			const float *w, int32_t columns, int32_t t, int32_t count)
+/* This chip's parts of w x for token t of `count`. */
+static void make_parts(const struct forward *f, float *own, const float *x,
+		       const float *w, int32_t columns, int32_t t, int32_t count)
 {
 	const struct shard_layout *o = &f->layout;
 	size_t row = (size_t)o->dim_rows;
@@ -64,22 +64,21 @@ static void leave_parts(const struct forward *f, float *own, const float *x,
 			      o->dim_rows);
 }
 
-static int add_parts(struct forward *f, uint32_t k, int32_t count)
+/* Add this chip's parts up in its own room, then those of all chips to the residual. */
+static int add_up(struct forward *f, float *own, uint32_t k, int32_t count)
 {
-	const float *parts[PARTS_MAX];
 	int32_t floats = count * f->layout.dim_rows;
-	float *restrict x = x_of(f, 0);
-	int err = f->exchange->meet(f->exchange, k, parts);
+	const float *sums[PARTS_MAX];
+	int err;
 
-	if (err)
-		return err;
-	for (int32_t p = 0; p < f->head.parts; p++) {
-		const float *restrict part = parts[p];
-
-		for (int32_t i = 0; i < floats; i++)
-			x[i] += part[i];
-	}
-	return 0;
+	for (int32_t step = 1; step < f->layout.own_parts; step *= 2)
+		for (int32_t p = 0; p < f->layout.own_parts; p += 2 * step)
+			kernel_add(own + (size_t)p * (size_t)floats,
+				   own + (size_t)(p + step) * (size_t)floats, floats);
+	err = f->exchange->meet(f->exchange, k, sums);
+	if (!err)
+		kernel_add_tree(x_of(f, 0), sums, f->head.chips, floats);
+	return err;
 }
 
 static int attention(struct forward *f, int32_t l, int32_t count, int32_t pos)
@@ -101,10 +100,10 @@ static int attention(struct forward *f, int32_t l, int32_t count, int32_t pos)
 		/* The keys' heads lie behind the queries'. */
 		kernel_rope(qkv, rope, o->heads + o->kv_heads, o->head_size);
 		attend(f, l, pos + t, qkv);
-		leave_parts(f, own, f->state + o->heads_out, layer + o->wo, o->att_part,
-			    t, count);
+		make_parts(f, own, f->state + o->heads_out, layer + o->wo, o->att_part, t,
+			   count);
 	}
-	return add_parts(f, 2 * (uint32_t)l, count);
+	return add_up(f, own, 2 * (uint32_t)l, count);
 }
 
 static int feed_forward(struct forward *f, int32_t l, int32_t count)
@@ -122,9 +121,9 @@ static int feed_forward(struct forward *f, int32_t l, int32_t count)
 		kernel_matmul(act, f->state + o->norm, layer + o->w13, dim,
 			      o->hidden_rows);
 		kernel_swiglu(act, act + o->hidden, o->hidden);
-		leave_parts(f, own, act, layer + o->w2, o->ffn_part, t, count);
+		make_parts(f, own, act, layer + o->w2, o->ffn_part, t, count);
 	}
-	return add_parts(f, 2 * (uint32_t)l + 1, count);
+	return add_up(f, own, 2 * (uint32_t)l + 1, count);
 }
 
 int forward_feed(struct forward *f, const int32_t *tokens, int32_t count, int32_t pos)

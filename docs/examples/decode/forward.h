@@ -7,15 +7,15 @@
 
 #include "shard.h"
 
-/* How parts meet: a chip's peers add theirs to its own. */
+/* How sums are made: each chip leaves its own, and gets those of all. */
 struct exchange {
 	/*
-	 * Where this chip leaves its parts of sum `k` of the run: own_parts x rows x
-	 * dim_rows floats.
+	 * Room for this chip's parts of sum `k` of the run: own_parts x rows x dim_rows
+	 * floats. Their sum will stand in the first.
 	 */
 	float *(*own)(struct exchange *exchange, uint32_t k);
-	/* All parts of sum `k`, of every chip, in their order. 0 or negative errno. */
-	int (*meet)(struct exchange *exchange, uint32_t k, const float **parts_out);
+	/* The sum of each chip, by rank. 0 or negative errno. */
+	int (*meet)(struct exchange *exchange, uint32_t k, const float **sums_out);
 };
 
 struct forward {

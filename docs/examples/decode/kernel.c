@@ -116,3 +116,33 @@ void kernel_swiglu(float *restrict gate, const float *restrict up, int32_t count
 	for (int32_t i = 0; i < count; i++)
 		gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
+
+void kernel_add(float *restrict x, const float *restrict y, int32_t count)
+{
+	for (int32_t i = 0; i < count; i++)
+		x[i] += y[i];
+}
+
+#define PAIR(a, b) ((a)[i] + (b)[i])
+
+void kernel_add_tree(float *restrict x, const float *const *t, int32_t term_count,
+		     int32_t count)
+{
+	const float *restrict a = t[0], *restrict b, *restrict c, *restrict d;
+
+	if (term_count == 1) {
+		kernel_add(x, a, count);
+	} else if (term_count == 2) {
+		b = t[1];
+		for (int32_t i = 0; i < count; i++)
+			x[i] += PAIR(a, b);
+	} else if (term_count == 4) {
+		b = t[1], c = t[2], d = t[3];
+		for (int32_t i = 0; i < count; i++)
+			x[i] += PAIR(a, b) + PAIR(c, d);
+	} else {
+		for (int32_t i = 0; i < count; i++)
+			x[i] += (PAIR(t[0], t[1]) + PAIR(t[2], t[3])) +
+				(PAIR(t[4], t[5]) + PAIR(t[6], t[7]));
+	}
+}

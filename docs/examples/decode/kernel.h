@@ -27,6 +27,13 @@ void kernel_rope(float *heads, const float *rope, int32_t head_count, int32_t he
 void kernel_attention(float *out, const float *q, const float *keys, const float *values,
 		      float *scores, int32_t head_size, int32_t count, int32_t room);
 
+/* x += y */
+void kernel_add(float *x, const float *y, int32_t count);
+
+/* x += the sum of `terms`, 1, 2, 4 or 8 of them, added up in pairs, pairs of pairs. */
+void kernel_add_tree(float *x, const float *const *terms, int32_t term_count,
+		     int32_t count);
+
 /* gate = silu(gate) * up */
 void kernel_swiglu(float *gate, const float *up, int32_t count);
 

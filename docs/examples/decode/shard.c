@@ -22,11 +22,10 @@ static int32_t gcd(int32_t a, int32_t b)
 
 int32_t shard_parts(const struct model_config *c)
 {
-	int32_t all = gcd(c->kv_head_count, c->hidden_dim);
-	int32_t parts = all < PARTS_MAX ? all : PARTS_MAX;
+	int32_t all = gcd(c->kv_head_count, c->hidden_dim), parts = 1;
 
-	while (all % parts)
-		parts--;
+	while (parts < PARTS_MAX && all % (2 * parts) == 0)
+		parts *= 2;
 	return parts;
 }
 

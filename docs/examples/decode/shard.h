@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A chip's share of a model. Heads and the rows of the hidden layer are divided over the
- * chips; what a chip adds to the residual it leaves in `parts`, whose number is the
- * model's, not the chips'. Sums then have one order, and results are the same bits
- * however many chips there are.
+ * chips; what they add to the residual is made in `parts`, whose number is the model's,
+ * not the chips': a power of two, added up in pairs, pairs of pairs, and so on, of which
+ * each chip has a branch. So sums have one order, and results are the same bits however
+ * many chips there are.
  *
  * Matrices are packed for kernel_matmul(): tiles of 16 rows, of which each column lies
  * together. Rows are padded to whole tiles.

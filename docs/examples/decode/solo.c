@@ -19,14 +19,10 @@ static float *own(struct exchange *exchange, uint32_t k)
 	return ((struct solo *)exchange)->parts;
 }
 
-static int meet(struct exchange *exchange, uint32_t k, const float **parts_out)
+static int meet(struct exchange *exchange, uint32_t k, const float **sums_out)
 {
-	const struct solo *solo = (const struct solo *)exchange;
-
 	(void)k;
-	for (int32_t p = 0; p < solo->forward.head.parts; p++)
-		parts_out[p] =
-			solo->parts + (size_t)p * (size_t)solo->forward.layout.dim_rows;
+	sums_out[0] = ((struct solo *)exchange)->parts;
 	return 0;
 }
 
