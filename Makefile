@@ -17,8 +17,13 @@ test:
 	@cmake --build build --parallel $(JOBS)
 	@cmake/test.sh build $(CTEST_FLAGS)
 
+# MODEL, TOKENIZER, PROMPT and DEMO_FLAGS say what docs/examples/decode runs; without
+# a model it makes one up. What is given on the command line is in the environment.
 demo: all
-	@build/docs/examples/two-chips/two-chips
+	@build/docs/examples/decode/decode \
+		$(if $(MODEL),--model "$$MODEL",$(if $(TOKENIZER),,--temperature 0.8)) \
+		$(if $(TOKENIZER),--tokenizer "$$TOKENIZER") \
+		$(if $(PROMPT),--prompt "$$PROMPT") $(DEMO_FLAGS)
 
 deps:
 	@cmake/deps.sh ci

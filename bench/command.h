@@ -34,5 +34,6 @@ extern const struct bench_command bench_collective_command;
 extern const struct bench_command bench_prepare_command;
 extern const struct bench_command bench_arena_command;
 extern const struct bench_command bench_tasks_command;
+extern const struct bench_command bench_decode_command;
 
 #endif

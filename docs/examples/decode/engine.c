@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ringplane/device.h>
+#include <ringplane/handle.h>
+
+#include "clock.h"
+#include "fail.h"
+
+#define DEPTH	    2
+#define PROBE_COUNT 200
+/* What a chip has by default, and what it needs beside the model in a larger one. */
+#define DEVICE_BYTES ((size_t)1 << 30)
+#define SPARE_BYTES  ((size_t)320 << 20)
+
+struct engine {
+	struct engine_options options;
+	const struct checkpoint *checkpoint;
+	struct program_set programs;
+	struct shard_layout layout;
+	struct rp_worker *worker;
+
+	/* Shared with the processes. */
+	int32_t *tokens;	 /* of a prefill */
+	struct report_row *rows; /* DEPTH x (chips + 1) */
+	float *logits, *weights, *state;
+	struct candidate *room;
+
+	/* Of decode, the embeddings behind them; what prefill has as well is the same. */
+	struct rp_arg args[PARAM_DECODE_COUNT_MAX + CHIPS_MAX];
+	struct rp_arg reports[DEPTH];
+	struct {
+		struct rp_handle handle;
+		int64_t begin_ns;
+		int32_t pos;
+	} flights[DEPTH];
+	unsigned int fed, taken; /* dispatches; their difference is in flight */
+	int64_t last_ns;
+	struct engine_costs costs;
+};
+
+static int shared(size_t bytes, void *pointer_out)
+{
+	return decode_pass(rp_shared_alloc(bytes, (void **)pointer_out));
+}
+
+static int allocate(struct engine *e)
+{
+	size_t chips = (size_t)e->programs.chips;
+	size_t vocab = (size_t)e->programs.config.vocab_size;
+	int err = shared(sizeof(int32_t) * CHUNK_MAX, &e->tokens);
+
+	if (!err)
+		err = shared(sizeof(*e->rows) * DEPTH * (chips + 1), &e->rows);
+	if (!err)
+		err = shared(sizeof(float) * vocab, &e->logits);
+	if (!err)
+		err = shared(sizeof(*e->room) * vocab, &e->room);
+	if (!err)
+		err = shared(sizeof(float) * chips * e->layout.weight_floats,
+			     &e->weights);
+	if (!err && e->options.one_shot)
+		err = shared(sizeof(float) * chips * e->layout.state_floats, &e->state);
+	for (int32_t rank = 0; rank < e->programs.chips && !err; rank++) {
+		const struct shard_head head = { e->programs.config, e->programs.chips,
+						 rank, e->programs.parts };
+
+		err = shard_pack(e->checkpoint, &head,
+				 e->weights + (size_t)rank * e->layout.weight_floats);
+	}
+	return err;
+}
+
+static int prepare(struct engine *e)
+{
+	const struct engine_options *o = &e->options;
+	struct rp_program *programs[] = { e->programs.prefill, e->programs.decode,
+					  e->programs.probe };
+	struct rp_worker_options options;
+	size_t need = sizeof(float) * (e->layout.weight_floats + e->layout.state_floats +
+				       (size_t)e->programs.config.vocab_size *
+					       (size_t)e->programs.config.dim);
+
+	rp_worker_options_init(&options);
+	options.chip_count = o->chips;
+	options.chip_cpus = o->chip_cpus;
+	options.wait = o->wait;
+	options.worker_wait = o->worker_wait;
+	options.spin_us_min = o->spin_us_min;
+	options.spin_us_max = o->spin_us_max;
+	options.persistent = o->persistent;
+	if (o->persistent)
+		options.reset_windows = o->reset ? RP_WINDOWS_RESET
+						 : RP_WINDOWS_RESET_OFF;
+	options.inherited = &e->checkpoint->range;
+	options.inherited_count = 1;
+	if (need > DEVICE_BYTES / 2)
+		options.device_memory_bytes = need + SPARE_BYTES;
+	return decode_pass(rp_worker_prepare(programs, 3, &options, &e->worker));
+}
+
+/* Of a worker that is there for one dispatch. */
+static int end_worker(struct engine *e)
+{
+	int err = decode_pass(rp_worker_close(e->worker, RP_WAIT_FOREVER));
+
+	rp_worker_free(e->worker);
+	e->worker = NULL;
+	return err;
+}
+
+static int set_tensor(struct rp_arg *arg, void *data, enum rp_dtype dtype, uint32_t rank,
+		      int64_t dim0, int64_t dim1)
+{
+	const int64_t shape[] = { dim0, dim1 };
+	struct rp_tensor tensor;
+	int err = decode_pass(rp_tensor_host(&tensor, data, dtype, rank, shape));
+
+	if (!err)
+		*arg = rp_arg_tensor(tensor);
+	return err;
+}
+
+/* Replace a host tensor by its resident, sharded copy. */
+static int make_resident(struct engine *e, struct rp_arg *arg)
+{
+	struct rp_tensor host = arg->u.tensor;
+
+	return decode_pass(rp_worker_alloc_stacked(e->worker, &host, NULL,
+						   e->options.chips, &arg->u.tensor));
+}
+
+static int make_state(struct engine *e)
+{
+	int64_t chips = e->programs.chips, floats = (int64_t)e->layout.state_floats;
+	/* An empty cache; it is copied once, from memory that need not be shared. */
+	float *zeroes;
+	int err;
+
+	if (e->state)
+		return set_tensor(&e->args[PARAM_STATE], e->state, RP_FLOAT32, 2, chips,
+				  floats);
+	zeroes = calloc((size_t)(chips * floats), sizeof(float));
+	if (!zeroes)
+		return decode_fail(-ENOMEM, "no memory for a cache of %zu floats",
+				   (size_t)(chips * floats));
+	err = set_tensor(&e->args[PARAM_STATE], zeroes, RP_FLOAT32, 2, chips, floats);
+	if (!err)
+		err = make_resident(e, &e->args[PARAM_STATE]);
+	free(zeroes);
+	return err;
+}
+
+/* The embedding is uploaded from where the file is mapped. */
+static int make_embeddings(struct engine *e)
+{
+	const struct model_config *c = &e->programs.config;
+	const int64_t shape[] = { c->vocab_size, c->dim };
+	struct rp_tensor host, tensor;
+	int err = decode_pass(rp_tensor_host(&host,
+					     (void *)(uintptr_t)e->checkpoint->embedding,
+					     RP_FLOAT32, 2, shape));
+
+	for (uint32_t chip = 0; chip < e->options.chips && !err; chip++) {
+		tensor = host;
+		if (!e->options.host_weights)
+			err = decode_pass(rp_worker_alloc_tensor(
+				e->worker, chip, RP_FLOAT32, 2, shape, &host, &tensor));
+		e->args[e->programs.decode_count + chip] = rp_arg_tensor(tensor);
+	}
+	return err;
+}
+
+static int make_arguments(struct engine *e)
+{
+	const struct engine_options *o = &e->options;
+	const struct sampler *s = &o->sampler;
+	size_t rows = (size_t)e->programs.chips + 1;
+	int64_t vocab = e->programs.config.vocab_size;
+	int err = set_tensor(&e->args[PARAM_WEIGHTS], e->weights, RP_FLOAT32, 2,
+			     e->programs.chips, (int64_t)e->layout.weight_floats);
+
+	if (!err && !o->host_weights)
+		err = make_resident(e, &e->args[PARAM_WEIGHTS]);
+	if (!err && !o->host_weights) {
+		rp_shared_free(e->weights);
+		e->weights = NULL;
+	}
+	if (!err)
+		err = make_state(e);
+	if (!err)
+		err = make_embeddings(e);
+	for (size_t slot = 0; slot < DEPTH && !err; slot++)
+		err = set_tensor(&e->reports[slot], e->rows + slot * rows, RP_INT64, 2,
+				 (int64_t)rows, 2);
+	e->args[PARAM_TEMPERATURE] = rp_arg_f32(s->temperature);
+	e->args[PARAM_TOP_P] = rp_arg_f32(s->top_p);
+	e->args[PARAM_SEED] = rp_arg_u64(s->seed);
+	if (!err && o->chooser != CHOOSER_CHIP)
+		err = set_tensor(&e->args[PARAM_LOGITS], e->logits, RP_FLOAT32, 1, vocab,
+				 0);
+	if (!err && o->chooser == CHOOSER_CALLBACK)
+		err = set_tensor(&e->args[PARAM_ROOM], e->room, RP_FLOAT32, 1, 2 * vocab,
+				 0);
+	return err;
+}
+
+int engine_open(const struct checkpoint *checkpoint, const struct engine_options *options,
+		struct engine **out)
+{
+	struct shard_head head = { .config = checkpoint->config };
+	uint32_t chips = options->chips ? options->chips : 1;
+	struct engine *e;
+	int err = shard_check(&checkpoint->config, chips);
+
+	if (err)
+		return err;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return decode_fail(-ENOMEM, "no memory for an engine");
+	e->options = *options;
+	e->options.chips = chips;
+	e->options.host_weights |= options->one_shot;
+	e->checkpoint = checkpoint;
+	head.chips = (int32_t)chips;
+	head.parts = shard_parts(&checkpoint->config);
+	shard_layout_init(&e->layout, &head);
+	e->programs = (struct program_set){ .config = checkpoint->config,
+					    .chips = head.chips,
+					    .parts = head.parts,
+					    .chooser = options->chooser };
+	err = allocate(e);
+	if (!err)
+		err = program_set_create(&e->programs);
+	if (!err && !options->one_shot)
+		err = prepare(e);
+	if (!err)
+		err = make_arguments(e);
+	if (err) {
+		engine_close(e);
+		return err;
+	}
+	*out = e;
+	return 0;
+}
+
+int engine_close(struct engine *e)
+{
+	void *blocks[6];
+	int err = 0;
+
+	if (!e)
+		return 0;
+	if (e->worker)
+		err = rp_worker_close(e->worker, RP_WAIT_FOREVER);
+	/* While its line is there; what follows can't fail. */
+	if (err)
+		decode_pass(err);
+	rp_worker_free(e->worker);
+	program_set_free(&e->programs);
+	memcpy(blocks,
+	       (void *[]){ e->tokens, e->rows, e->logits, e->room, e->weights, e->state },
+	       sizeof(blocks));
+	for (int i = 0; i < 6; i++)
+		rp_shared_free(blocks[i]);
+	free(e);
+	return err;
+}
+
+unsigned int engine_depth(const struct engine *e)
+{
+	const struct engine_options *o = &e->options;
+
+	return o->persistent && !o->one_shot && o->chooser == CHOOSER_CHIP ? DEPTH : 1;
+}
+
+static int prefill(struct engine *e, const int32_t *tokens, int32_t count, int32_t pos)
+{
+	const uint32_t chips = e->options.chips;
+	struct rp_arg args[PARAM_PREFILL_COUNT + CHIPS_MAX];
+	int err;
+
+	memcpy(args, e->args, PARAM_PREFILL_COUNT * sizeof(*args));
+	memcpy(&args[PARAM_PREFILL_COUNT], &e->args[e->programs.decode_count],
+	       chips * sizeof(*args));
+	memcpy(e->tokens, tokens, (size_t)count * sizeof(*tokens));
+	args[PARAM_POS] = rp_arg_i32(pos);
+	args[PARAM_REPORT] = e->reports[0];
+	err = set_tensor(&args[PARAM_TOKENS], e->tokens, RP_INT32, 1, count, 0);
+	if (!err && e->options.one_shot)
+		err = prepare(e);
+	if (!err)
+		err = decode_pass(rp_worker_run(e->worker, e->programs.prefill, args,
+						PARAM_PREFILL_COUNT + chips, NULL));
+	if (!err && e->options.one_shot)
+		err = end_worker(e);
+	return err;
+}
+
+int engine_prefill(struct engine *e, const int32_t *tokens, int32_t count, int32_t pos)
+{
+	int err = 0;
+
+	for (int32_t fed = 0, chunk; fed < count && !err; fed += chunk) {
+		chunk = count - fed < CHUNK_MAX ? count - fed : CHUNK_MAX;
+		err = prefill(e, tokens + fed, chunk, pos + fed);
+	}
+	return err;
+}
+
+int engine_feed(struct engine *e, int32_t token, int32_t pos)
+{
+	unsigned int slot = e->fed % DEPTH;
+	int err = 0;
+
+	if (e->fed - e->taken >= engine_depth(e))
+		return decode_fail(-EINVAL, "%u tokens are in flight, expected fewer",
+				   e->fed - e->taken);
+	e->flights[slot].begin_ns = now_ns();
+	e->flights[slot].pos = pos;
+	e->args[PARAM_POS] = rp_arg_i32(pos);
+	e->args[PARAM_TOKEN] = rp_arg_i32(token);
+	e->args[PARAM_REPORT] = e->reports[slot];
+	if (e->options.one_shot)
+		err = prepare(e);
+	/* The submit copies the arguments. */
+	if (!err)
+		err = decode_pass(
+			rp_worker_submit(e->worker, e->programs.decode, e->args,
+					 e->programs.decode_count + e->options.chips,
+					 NULL, &e->flights[slot].handle));
+	if (!err)
+		e->fed++;
+	return err;
+}
+
+static void account(struct engine *e, unsigned int slot, const struct report_row *rows)
+{
+	int64_t now = now_ns(), begin = e->flights[slot].begin_ns, chip_ns = 0;
+
+	for (uint32_t chip = 0; chip < e->options.chips; chip++)
+		if (rows[chip].ns > chip_ns)
+			chip_ns = rows[chip].ns;
+	/* One that was fed ahead counts from when its turn came. */
+	e->costs.wall_ns += now - (begin > e->last_ns ? begin : e->last_ns);
+	e->costs.chip_ns += chip_ns;
+	e->costs.dispatches++;
+	e->last_ns = now;
+}
+
+int engine_take(struct engine *e, int32_t *token_out)
+{
+	unsigned int slot = e->taken % DEPTH;
+	const struct report_row *rows = e->rows + slot * ((size_t)e->programs.chips + 1);
+	int err;
+
+	if (e->fed == e->taken)
+		return decode_fail(-EINVAL, "no token is in flight");
+	err = decode_pass(rp_handle_wait(e->flights[slot].handle, RP_WAIT_FOREVER));
+	rp_handle_release(e->flights[slot].handle);
+	e->taken++;
+	if (!err && e->options.one_shot)
+		err = end_worker(e);
+	if (err)
+		return err;
+	account(e, slot, rows);
+	switch (e->options.chooser) {
+	case CHOOSER_HOST:
+		*token_out = sampler_choose(&e->options.sampler, e->logits,
+					    e->programs.config.vocab_size,
+					    e->flights[slot].pos, e->room);
+		break;
+	case CHOOSER_CALLBACK:
+		*token_out = (int32_t)rows[e->programs.chips].token;
+		break;
+	case CHOOSER_CHIP:
+		*token_out = (int32_t)rows[0].token;
+		break;
+	}
+	return 0;
+}
+
+const float *engine_logits(const struct engine *e)
+{
+	return e->logits;
+}
+
+int engine_costs(struct engine *e, struct engine_costs *out)
+{
+	struct rp_worker_stats stats = { .size = sizeof(stats) };
+	int err = e->worker ? decode_pass(rp_worker_get_stats(e->worker, &stats)) : 0;
+
+	if (err)
+		return err;
+	*out = e->costs;
+	out->bytes_in = stats.bytes_to_device;
+	out->bytes_out = stats.bytes_from_device;
+	out->window_bytes = stats.window_bytes_reset;
+	return 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int probe(struct engine *e, int32_t window, int64_t *median_out)
+{
+	const struct rp_arg arg = rp_arg_i32(window);
+	int64_t ns[PROBE_COUNT];
+	int err = 0;
+
+	for (int i = 0; i < PROBE_COUNT && !err; i++) {
+		ns[i] = now_ns();
+		err = decode_pass(
+			rp_worker_run(e->worker, e->programs.probe, &arg, 1, NULL));
+		ns[i] = now_ns() - ns[i];
+	}
+	if (err)
+		return err;
+	qsort(ns, PROBE_COUNT, sizeof(ns[0]), ascending);
+	*median_out = ns[PROBE_COUNT / 2];
+	return 0;
+}
+
+int engine_probe(struct engine *e, struct engine_probe *out)
+{
+	int64_t both;
+	int err = probe(e, 0, &out->fixed_ns);
+
+	if (!err)
+		err = probe(e, 1, &both);
+	if (!err)
+		out->window_ns = both > out->fixed_ns ? both - out->fixed_ns : 0;
+	return err;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DECODE_OPTIONS_H
+#define DECODE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+struct options {
+	char *model, *tokenizer; /* NULL: one that is made up */
+	char *prompt;
+	int32_t steps;
+	bool ids; /* print token ids, no text */
+	struct engine_options engine;
+};
+
+/* -EINVAL with a line. Prints help and exits where that is asked for. */
+int options_parse(struct options *options, int argc, const char **argv);
+void options_free(struct options *options);
+
+#endif

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The decode program's command line: what it refuses, and what it prints.
+#
+# decode-cli.sh DECODE
+set -euo pipefail
+
+decode=$1
+failed=0
+
+# refuses TEXT ARGUMENT...: it ends with 1 and a line that has TEXT.
+refuses()
+{
+	local text=$1 said status=0
+	shift
+	said=$("$decode" "$@" 2>&1 >/dev/null) || status=$?
+	if [ "$status" -ne 1 ] || [[ $said != *"$text"* ]]; then
+		echo "decode $*: status $status, \"$said\", expected 1 and \"$text\""
+		failed=1
+	fi
+}
+
+refuses '--no-such-thing' --no-such-thing
+refuses '"word", expected options only' word
+refuses '--chips: 0, expected 1 or more' --chips 0
+refuses '3 chips for 8 heads, 4 of keys, and 172 hidden rows, expected one of 1, 2, 4' \
+	--chips 3
+refuses '--steps: -1, expected 0 or more' --steps -1
+refuses '--temperature: -1, expected 0 or more' --temperature -1
+refuses '--temperature: nan, expected 0 or more' --temperature nan
+refuses '--top-p: 0, expected above 0, at most 1' --top-p 0
+refuses '--top-p: 1.5, expected above 0' --top-p 1.5
+refuses '--wait: "sleep", expected one of hybrid, spin, block' --wait sleep
+refuses '--weights: "disk", expected one of resident, host' --weights disk
+refuses '--sample: "dice", expected one of host, callback, chip' --sample dice
+refuses 'without --tokenizer, expected both' --model /nowhere/model.bin
+refuses 'without --model, expected both' --tokenizer /nowhere/tok.bin
+refuses '/nowhere/model.bin' --model /nowhere/model.bin --tokenizer /nowhere/tok.bin
+refuses 'expected at most 2: steps' --steps 2 --prompt 'a long prompt'
+
+first=$("$decode" --ids --steps 30 --chips 1 2>/dev/null)
+for options in '--chips 2' '--chips 4 --no-persistent' '--chips 2 --no-reset --wait block' \
+	'--chips 2 --weights host' '--chips 4 --sample chip' '--chips 2 --sample callback'; do
+	# Parted on purpose.
+	# shellcheck disable=SC2086
+	ids=$("$decode" --ids --steps 30 $options 2>/dev/null)
+	if [ "$ids" != "$first" ]; then
+		echo "decode $options: \"$ids\", expected \"$first\""
+		failed=1
+	fi
+done
+summary=$("$decode" --steps 30 2>&1 >/dev/null)
+for word in tokens/s chips ringplane fixed windows arguments; do
+	if [[ $summary != *"$word"* ]]; then
+		echo "decode: no \"$word\" in its summary: $summary"
+		failed=1
+	fi
+done
+[ "$failed" -eq 0 ] || exit 1
+echo "decode-cli: ok"

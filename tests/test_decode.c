@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* The decode example: the tokens that a real model is known to give, in every way that
+ * there is of running it. Skipped where the model is not. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "fail.h"
+#include "generate.h"
+#include "golden.h"
+
+#define assert_decodes(call)                                            \
+	do {                                                            \
+		int decode_err = (call);                                \
+		if (decode_err)                                         \
+			fail_msg("%d: %s", decode_err, decode_error()); \
+	} while (0)
+
+static struct golden cases[GOLDEN_CASES];
+static size_t case_count;
+static struct checkpoint model;
+static struct tokenizer *tokenizer;
+
+static void need_model(void)
+{
+	if (!case_count)
+		skip();
+}
+
+/* What a run gave, and its text. */
+struct heard {
+	int32_t ids[GOLDEN_IDS];
+	size_t count;
+	char text[8192];
+	size_t bytes;
+};
+
+static void hear(int32_t before, int32_t token, void *user)
+{
+	struct heard *h = user;
+	const char *piece;
+	size_t bytes;
+
+	assert_true(h->count < GOLDEN_IDS);
+	h->ids[h->count++] = token;
+	if (token == TOKEN_BOS)
+		return;
+	piece = tokenizer_piece(tokenizer, before, token, &bytes);
+	assert_true(h->bytes + bytes < sizeof(h->text));
+	memcpy(h->text + h->bytes, piece, bytes);
+	h->bytes += bytes;
+	h->text[h->bytes] = 0;
+}
+
+static void check_case(struct engine *engine, const struct golden *g)
+{
+	struct generate_result result;
+	struct heard h = { .count = 0 };
+
+	assert_decodes(generate(engine, &model.config, g->prompt_ids, g->prompt_count,
+				g->steps, hear, &h, &result));
+	assert_int_equal(h.count, g->count);
+	assert_int_equal(result.count, g->count);
+	assert_memory_equal(h.ids, g->ids, g->count * sizeof(h.ids[0]));
+	/* The text that is known has the prompt in front. */
+	assert_true(h.bytes <= strlen(g->text));
+	assert_string_equal(h.text, g->text + strlen(g->text) - h.bytes);
+}
+
+static void check_all(const struct engine_options *options)
+{
+	struct engine *engine;
+
+	assert_decodes(engine_open(&model, options, &engine));
+	/* The cache and the windows have what the case before left. */
+	for (size_t i = 0; i < case_count; i++)
+		check_case(engine, &cases[i]);
+	assert_decodes(engine_close(engine));
+}
+
+static void prompts_are_encoded_as_known(void **state)
+{
+	(void)state;
+	need_model();
+	for (size_t i = 0; i < case_count; i++) {
+		int32_t ids[GOLDEN_IDS];
+
+		assert_true(tokenizer_room(cases[i].prompt) <= GOLDEN_IDS);
+		assert_int_equal(tokenizer_encode(tokenizer, cases[i].prompt, ids),
+				 cases[i].prompt_count);
+		assert_memory_equal(ids, cases[i].prompt_ids,
+				    cases[i].prompt_count * sizeof(ids[0]));
+	}
+}
+
+/* Persistent or not, windows reset or not, weights resident or passed. */
+static void check_chips(uint32_t chips)
+{
+	need_model();
+	for (int way = 0; way < 8; way++) {
+		const struct engine_options options = {
+			.chips = chips,
+			.persistent = way & 1,
+			.reset = way & 2,
+			.host_weights = way & 4,
+			.sampler.top_p = 1,
+		};
+
+		check_all(&options);
+	}
+}
+
+static void one_chip_gives_the_known_tokens(void **state)
+{
+	(void)state;
+	check_chips(1);
+}
+
+static void two_chips_give_the_known_tokens(void **state)
+{
+	(void)state;
+	check_chips(2);
+}
+
+static void four_chips_give_the_known_tokens(void **state)
+{
+	(void)state;
+	check_chips(4);
+}
+
+static void whoever_chooses_chooses_the_known_tokens(void **state)
+{
+	(void)state;
+	need_model();
+	for (int way = 0; way < 8; way++) {
+		const struct engine_options options = {
+			.chips = way & 1 ? 2 : 4,
+			.persistent = way & 2,
+			.chooser = way & 4 ? CHOOSER_CHIP : CHOOSER_CALLBACK,
+			.sampler.top_p = 1,
+		};
+
+		check_all(&options);
+	}
+}
+
+static void every_way_of_waiting_gives_the_known_tokens(void **state)
+{
+	static const enum rp_wait_policy waits[] = { RP_WAIT_HYBRID, RP_WAIT_BLOCK };
+
+	(void)state;
+	need_model();
+	for (size_t i = 0; i < COUNT(waits); i++) {
+		const struct engine_options options = { .chips = 2,
+							.persistent = true,
+							.reset = true,
+							.sampler.top_p = 1,
+							.wait = waits[i],
+							.worker_wait = waits[i] };
+
+		check_all(&options);
+	}
+}
+
+static void load(void)
+{
+	char path[4096];
+
+	case_count = golden_load(cases);
+	if (!case_count)
+		return;
+	golden_path("stories260K.bin", path, sizeof(path));
+	if (!checkpoint_open(path, &model)) {
+		golden_path("tok512.bin", path, sizeof(path));
+		if (!tokenizer_open(path, model.config.vocab_size, &tokenizer))
+			return;
+	}
+	printf("%s\n", decode_error());
+	exit(1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(prompts_are_encoded_as_known),
+		cmocka_unit_test(one_chip_gives_the_known_tokens),
+		cmocka_unit_test(two_chips_give_the_known_tokens),
+		cmocka_unit_test(four_chips_give_the_known_tokens),
+		cmocka_unit_test(whoever_chooses_chooses_the_known_tokens),
+		cmocka_unit_test(every_way_of_waiting_gives_the_known_tokens),
+	};
+
+	/* Ends a hang; nothing here takes a tenth of it. */
+	alarm(280);
+	load();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
