@@ -33,8 +33,8 @@ static void plan_domain(const struct program_set *set, int32_t count,
 	spec->name = "sums";
 	spec->buffers = buffers;
 	spec->buffer_count = WINDOW_BUFFER_COUNT;
-	/* No collective is called, so none needs room to stage. */
-	spec->staging_bytes = 1;
+	/* No collective is called, so as little room to stage as there may be. */
+	spec->staging_bytes = 256 * (size_t)set->chips;
 }
 
 /* What every task of a chip has, its own shards first. */
