@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "socket.h"
+
+#include <errno.h>
+#include <popt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 64
+
+static int make(const char *path, struct sockaddr_un *address)
+{
+	int fd;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(address->sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address->sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int socket_connect(const char *path)
+{
+	struct sockaddr_un address;
+	int fd = make(path, &address);
+
+	if (fd < 0)
+		return fd;
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int socket_listen(const char *path)
+{
+	struct sockaddr_un address;
+	int fd = socket_connect(path), err;
+
+	if (fd >= 0) {
+		close(fd);
+		return -EADDRINUSE;
+	}
+	/* Left behind by a server that was killed. */
+	if (fd == -ECONNREFUSED)
+		unlink(path);
+	fd = make(path, &address);
+	if (fd < 0)
+		return fd;
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    listen(fd, BACKLOG)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+int socket_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+const char *socket_option(const char *name, int argc, char **argv)
+{
+	static char *path;
+	struct poptOption table[] = { { "socket", 's', POPT_ARG_STRING, &path, 0,
+					"where to listen", "PATH" },
+				      POPT_AUTOHELP POPT_TABLEEND };
+	poptContext context = poptGetContext(name, argc, (const char **)argv, table, 0);
+	int got = context ? poptGetNextOpt(context) : -2;
+
+	if (got < -1 || !path || poptPeekArg(context)) {
+		fprintf(stderr, "%s: expected --socket PATH and nothing else\n", name);
+		exit(2);
+	}
+	poptFreeContext(context);
+	return path;
+}
