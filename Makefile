@@ -25,6 +25,14 @@ demo: all
 		$(if $(TOKENIZER),--tokenizer "$$TOKENIZER") \
 		$(if $(PROMPT),--prompt "$$PROMPT") $(DEMO_FLAGS)
 
+# The reference of the public headers, into build/docs/reference/.
+docs:
+	@cmake/deps.sh docs
+	@mkdir -p build/docs
+	@RINGPLANE_VERSION=$$(sed -n 's/^project(.* VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt) \
+		RINGPLANE_DOCS=build/docs doxygen docs/Doxyfile
+	@echo build/docs/reference/index.html
+
 deps:
 	@cmake/deps.sh ci
 
@@ -53,4 +61,4 @@ model: deps
 clean:
 	rm -rf build build-*
 
-.PHONY: all test demo deps check-format format lint tidy cppcheck model clean
+.PHONY: all test demo docs deps check-format format lint tidy cppcheck model clean

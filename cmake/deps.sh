@@ -4,7 +4,8 @@
 #
 # deps.sh build    what the library, the examples and rpbench are built with
 # deps.sh test     and the tests
-# deps.sh ci       and what checks the sources
+# deps.sh docs     what makes the reference
+# deps.sh ci       all of it, and what checks the sources
 #
 # RINGPLANE_DEPS=no leaves the machine alone.
 set -euo pipefail
@@ -16,15 +17,17 @@ packages=(
 	libjansson-dev libpopt-dev libgsl-dev)
 test_packages=(
 	g++=g++ readelf=binutils strace=strace libcmocka-dev)
+docs_packages=(doxygen=doxygen)
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
 	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;
-ci) packages+=("${test_packages[@]}" "${ci_packages[@]}") ;;
+docs) packages=("${docs_packages[@]}") ;;
+ci) packages+=("${test_packages[@]}" "${docs_packages[@]}" "${ci_packages[@]}") ;;
 *)
-	echo "usage: deps.sh [build|test|ci]" >&2
+	echo "usage: deps.sh [build|test|docs|ci]" >&2
 	exit 2
 	;;
 esac
