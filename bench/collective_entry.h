@@ -28,7 +28,7 @@ size_t collective_in_bytes(const struct collective_variant *variant);
 size_t collective_out_bytes(const struct collective_variant *variant);
 
 /* What the chips of the next worker are to use: they inherit it. */
-void collective_entry_use(struct collective_words *words);
+void collective_entry_use(struct collective_words *of);
 
 /* Does words->ops collectives; its argument is the domain. */
 int collective_entry(struct rp_chip *chip, const struct rp_arg *args, size_t nargs);

@@ -88,7 +88,7 @@ static int meet(struct crew_member *member, enum bench_spin spin)
 
 static struct crew_turn turn_of(const struct crew *crew, uint32_t idx, uint64_t op)
 {
-	uint32_t next = (idx + 1) % crew->process_count;
+	uint32_t next = idx + 1 < crew->process_count ? idx + 1 : 0;
 	uint8_t *areas = crew->areas.base;
 
 	return (struct crew_turn){ .arg = crew->words->job.arg,
