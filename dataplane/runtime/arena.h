@@ -29,7 +29,6 @@ struct rpi_arena {
 	uint8_t *memory; /* the mapping; the heaps lie at its front */
 	size_t bytes;
 	size_t heap_bytes; /* of the four heaps, without gaps between */
-	bool populated;
 	uint64_t used_seq; /* of the cache: when it was used last */
 };
 
@@ -58,7 +57,9 @@ int rpi_arena_get(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing
 		  struct rpi_arena **arena_out);
 
 /* The same ahead of its use, which counts neither as a hit nor as a miss, and have the
- * first part of each of its memories backed. */
-int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing);
+ * first part of each of its memories backed; little of those that only kernels in slots
+ * use, where there are no compute threads. */
+int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing,
+		      bool threads);
 
 #endif

@@ -45,7 +45,8 @@ int rpi_runtime_prewarm(struct rpi_runtime *runtime, const struct rp_run_config 
 
 	rpi_sizing_from_config(config, &asked);
 	rpi_sizing_resolve(&asked, &runtime->config.env, &sizing);
-	return rpi_arena_prewarm(&runtime->cache, &sizing);
+	return rpi_arena_prewarm(&runtime->cache, &sizing,
+				 runtime->config.compute_threads > 0);
 }
 
 void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *config)
