@@ -17,12 +17,25 @@ static int fail_absent(const char *call)
 			call);
 }
 
+int rpi_server_submit_behind(struct rp_chip *chip, const char *call,
+			     const struct rp_kernel *kernel,
+			     const struct rpi_hurdle *hurdle, rp_kernel_id *id_out)
+{
+	if (rpi_unlikely(!chip->runtime))
+		return fail_absent(call);
+	return rpi_runtime_submit_behind(chip->runtime, kernel, hurdle, id_out);
+}
+
+int rpi_server_runtime_refuse(struct rp_chip *chip, int err)
+{
+	return chip->runtime ? rpi_fault_set(&chip->runtime->fault, err, rp_last_error())
+			     : err;
+}
+
 int rp_chip_submit(struct rp_chip *chip, const struct rp_kernel *kernel,
 		   rp_kernel_id *id_out)
 {
-	if (rpi_unlikely(!chip->runtime))
-		return fail_absent("rp_chip_submit");
-	return rpi_runtime_submit(chip->runtime, kernel, id_out);
+	return rpi_server_submit_behind(chip, "rp_chip_submit", kernel, NULL, id_out);
 }
 
 int rp_scope_begin(struct rp_chip *chip, enum rp_scope_kind kind)

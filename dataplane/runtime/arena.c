@@ -18,18 +18,18 @@
 #define ARG_BYTES_PER_SLOT 512u
 #define ARG_BYTES_MIN	   ((uint64_t)128 << 10)
 
-static_assert(ARG_BYTES_MIN >= 2 * (RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) *
-				       sizeof(struct rp_arg),
+static_assert(ARG_BYTES_MIN >= 2 * ((RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) *
+					    sizeof(struct rp_arg) +
+				    RPI_HURDLE_BYTES_MAX),
 	      "the arguments of any kernel fit the ring, wherever its top is");
 
 /*
  * What a prewarmed arena has backed of each ring: of its heap, and of each memory that
  * only kernels in slots use. Programs use the rings of outer scopes first and most.
  */
-static const size_t warm_heap_bytes[RP_RING_COUNT] = { (size_t)512 << 10,
-						       (size_t)512 << 10,
-						       (size_t)128 << 10,
-						       (size_t)128 << 10 };
+static const size_t warm_heap_bytes[RP_RING_COUNT] = {
+	(size_t)512 << 10, (size_t)512 << 10, (size_t)128 << 10, (size_t)128 << 10
+};
 #define WARM_SLOT_BYTES ((size_t)128 << 10)
 #define WARM_FEW_BYTES	((size_t)16 << 10)
 

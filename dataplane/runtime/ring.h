@@ -6,7 +6,8 @@
  *
  *	tail <= done <= head, head - tail <= window
  *	  [tail, done)   have ended; kept for an open scope, or for kernels that were
- *given their outputs [done, head)   the first of them has not been seen to end
+ *	                 given their outputs
+ *	  [done, head)   the first of them has not been seen to end
  *
  * Kernels that run as they are submitted never come into the slots ("plain" ones): done
  * is head then, and what is kept is what open scopes pin. Plain kernels are taken only

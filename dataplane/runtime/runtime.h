@@ -44,7 +44,9 @@ struct rpi_runtime_config {
 struct rpi_hand {
 	struct rpi_runtime *runtime;
 	struct rpi_flight *own; /* kernels that it made ready and kept */
-	uint32_t misses;	/* kernels in a row that were not `ready` */
+	uint32_t misses;	/* kernels in a row that were not to start yet */
+	uint32_t bided;		/* of them, at the last sleep */
+	uint64_t bide_since_ns; /* when it had spun enough for them; 0: it has not */
 	pthread_t thread;
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
 	 * in `sleepers`. */
@@ -54,7 +56,7 @@ struct rpi_hand {
 /* What came of looking for a kernel to run. */
 enum rpi_work {
 	RPI_WORK_NONE = 0, /* nobody may start */
-	RPI_WORK_MISS = 1, /* one was not `ready`, and went to the end of the queue */
+	RPI_WORK_MISS = 1, /* one waits for something, and went to the end of the queue */
 	RPI_WORK_RAN = 2,
 };
 
@@ -139,8 +141,16 @@ void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *
  */
 int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_out);
 
-int rpi_runtime_submit(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-		       rp_kernel_id *id_out);
+/* With a hurdle, the kernel waits for it when its dependencies are met. NULL: none. */
+int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
+			      const struct rpi_hurdle *hurdle, rp_kernel_id *id_out);
+
+static inline int rpi_runtime_submit(struct rpi_runtime *runtime,
+				     const struct rp_kernel *kernel, rp_kernel_id *id_out)
+{
+	return rpi_runtime_submit_behind(runtime, kernel, NULL, id_out);
+}
+
 int rpi_runtime_scope_begin(struct rpi_runtime *runtime, enum rp_scope_kind kind);
 int rpi_runtime_scope_end(struct rpi_runtime *runtime);
 int rpi_runtime_drain(struct rpi_runtime *runtime);
@@ -154,6 +164,9 @@ int rpi_fault_set(struct rpi_fault *fault, int code, const char *text);
 /* The same for what a kernel returned; a positive status counts as -EINVAL. */
 __attribute__((cold)) int rpi_fault_kernel(struct rpi_fault *fault, const char *name,
 					   uint64_t index, uint32_t ring, int status);
+/* The same for what a kernel's hurdle says will not come, with this thread's line. */
+__attribute__((cold)) int rpi_fault_hurdle(struct rpi_fault *fault,
+					   const struct rpi_flight *slot, int status);
 
 static inline bool rpi_fault_is(struct rpi_fault *fault)
 {
@@ -246,6 +259,10 @@ bool rpi_pass(struct rpi_runtime *runtime);
 void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot);
 /* Run one kernel that may start. */
 enum rpi_work rpi_hand_work(struct rpi_hand *hand);
+/* All that might start waits for something outside the runtime: spin a little, then say
+ * how long to sleep before the next look, in proportion to the wait so far. 0: look
+ * again at once. */
+uint64_t rpi_hand_bide_ns(struct rpi_hand *hand);
 /* The submitter without a crew: run what may start. */
 void rpi_hand_work_off(struct rpi_hand *hand);
 
