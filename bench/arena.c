@@ -145,7 +145,8 @@ static int first_round(struct bench_case *c, struct bench_round *round)
 		faults = page_faults();
 		err = dispatch(runtime, &config, round, true);
 		faults = page_faults() - faults;
-		rpi_format(c->remark, sizeof(c->remark), "%llu page faults in the last one",
+		rpi_format(c->remark, sizeof(c->remark),
+			   "%llu page faults in the last one",
 			   (unsigned long long)faults);
 		rpi_runtime_close(runtime);
 	}

@@ -3,6 +3,7 @@
 #include <ringplane/kernel.h>
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "chip/server.h"
 #include "dispatch/frame.h"
@@ -91,12 +92,24 @@ static bool cancelled(void *context)
 	return rp_chip_cancelled(context);
 }
 
+/* A kernel runs without end. Whoever waits for the run is told by the process's end, with
+ * these last words. */
+static void abandon(void *context, const char *text)
+{
+	struct rp_chip *chip = context;
+
+	rpi_format(chip->self->start_text, sizeof(chip->self->start_text), "%s", text);
+	atomic_store_explicit(&chip->self->gave_up, 1, memory_order_release);
+	_exit(1);
+}
+
 int rpi_server_runtime_open(struct rp_chip *chip, struct rpi_runtime_config *config,
 			    const struct rp_run_config *prewarm)
 {
 	int err;
 
 	config->cancelled = cancelled;
+	config->abandon = abandon;
 	config->context = chip;
 	err = rpi_runtime_open(config, &chip->runtime);
 	if (!err)

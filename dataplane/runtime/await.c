@@ -71,6 +71,8 @@ void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
 		rpi_clock_from_ns(runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
 	uint64_t begin = 0;
 
+	/* Relaxed: for the watch, whom a moment's difference is none. */
+	atomic_store_explicit(&runtime->awaiting, 1, memory_order_relaxed);
 	while (!ended(slot)) {
 		enum rpi_work work = rpi_hand_work(&runtime->hand);
 
@@ -87,6 +89,7 @@ void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
 			sleep_for(runtime, slot, LOOK_NS, false);
 		}
 	}
+	atomic_store_explicit(&runtime->awaiting, 0, memory_order_relaxed);
 }
 
 bool rpi_pass(struct rpi_runtime *runtime)

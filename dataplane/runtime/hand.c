@@ -138,6 +138,8 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 			hand->misses++;
 			return RPI_WORK_MISS;
 		}
+		if (rpi_unlikely(runtime->watched))
+			rpi_turn_begin(&hand->turn, slot->name, slot->index, slot->ring);
 		status = come > 0 ? slot->fn(slot->args, slot->arg_count) : 0;
 		if (rpi_unlikely(status))
 			rpi_fault_kernel(&runtime->fault, slot->name, slot->index,
@@ -145,6 +147,9 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 	}
 	hand->misses = 0;
 	hand->bide_since_ns = 0;
+	/* Before others may see its end, and the submitter submit more. */
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_end(&hand->turn);
 	complete(hand, slot);
 	return RPI_WORK_RAN;
 }

@@ -22,6 +22,11 @@ int rpi_runtime_open(const struct rpi_runtime_config *config,
 	rpi_arena_cache_init(&runtime->cache, config->arena_cache, config->pages);
 	rpi_ready_init(&runtime->ready);
 	err = rpi_crew_start(runtime);
+	if (!err) {
+		err = rpi_watch_start(runtime);
+		if (err)
+			rpi_crew_stop(runtime);
+	}
 	if (err) {
 		free(runtime);
 		return err;
@@ -34,6 +39,7 @@ void rpi_runtime_close(struct rpi_runtime *runtime)
 {
 	if (!runtime)
 		return;
+	rpi_watch_stop(runtime);
 	rpi_crew_stop(runtime);
 	rpi_arena_cache_fini(&runtime->cache);
 	free(runtime);

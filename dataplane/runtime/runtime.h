@@ -22,6 +22,7 @@
 #include "memory/view.h"
 #include "runtime/arena.h"
 #include "runtime/ready.h"
+#include "runtime/turn.h"
 
 #define RPI_COMPUTE_THREADS_MAX 256u
 #define RPI_KERNEL_ARGS_MAX	(RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS)
@@ -37,6 +38,12 @@ struct rpi_runtime_config {
 	const cpu_set_t *cpus; /* where compute threads may run; NULL: as the opener */
 	/* Whether the run is to end early; asked while the submitter waits. NULL: no. */
 	bool (*cancelled)(void *context);
+	/* How long no kernel may end, while there are some, until the run fails; 0: for
+	 * ever. */
+	uint64_t stall_ns;
+	/* A kernel runs without end: the process can't be used any more. May return.
+	 * Called by the watch; NULL: no. */
+	void (*abandon)(void *context, const char *text);
 	void *context;
 };
 
@@ -48,6 +55,7 @@ struct rpi_hand {
 	uint32_t bided;		/* of them, at the last sleep */
 	uint64_t bide_since_ns; /* when it had spun enough for them; 0: it has not */
 	pthread_t thread;
+	struct rpi_turn turn; /* W1 */
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
 	 * in `sleepers`. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t asleep;
@@ -106,6 +114,8 @@ struct rpi_runtime {
 	uint64_t heads[RP_RING_COUNT]; /* of the arena that was used last */
 	struct rpi_sizing asked;       /* by the run */
 	bool running;		       /* a run has begun */
+	bool watched;
+	pthread_t watch;
 	struct rpi_arena_cache cache;
 	struct rpi_hand hand;
 	struct rpi_ask ask;
@@ -118,6 +128,10 @@ struct rpi_runtime {
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t sleepers; /* of the crew; crew.c */
 	_Atomic uint32_t crew_bell;
 	_Atomic uint32_t stop;
+	/* For the watch: `kernels`, and whether the submitter waits. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t submitted;
+	_Atomic uint32_t awaiting;
+	_Atomic uint32_t watch_stop;
 	struct rpi_ready ready;
 	struct rpi_hand *crew; /* [config.compute_threads] */
 };
@@ -265,6 +279,10 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand);
 uint64_t rpi_hand_bide_ns(struct rpi_hand *hand);
 /* The submitter without a crew: run what may start. */
 void rpi_hand_work_off(struct rpi_hand *hand);
+
+/* watch.c: after the crew has started, before it stops. */
+int rpi_watch_start(struct rpi_runtime *runtime);
+void rpi_watch_stop(struct rpi_runtime *runtime);
 
 /* crew.c */
 int rpi_crew_start(struct rpi_runtime *runtime);

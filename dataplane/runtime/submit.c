@@ -73,7 +73,11 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	pin(scope);
 	ring->done = ring->plain_end = ++ring->head;
 	note_window(ring);
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_begin(&runtime->hand.turn, kernel->name, index, ring_idx);
 	status = kernel->fn(kernel->args, kernel->arg_count);
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_end(&runtime->hand.turn);
 	if (rpi_likely(!status))
 		return 0;
 	rpi_fault_kernel(&runtime->fault, kernel->name, index, ring_idx, status);
@@ -183,6 +187,9 @@ int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kerne
 	if (rpi_unlikely(err))
 		return rpi_fault_set(&runtime->fault, err, rp_last_error());
 	runtime->kernels++;
+	if (rpi_unlikely(runtime->watched))
+		atomic_store_explicit(&runtime->submitted, runtime->kernels,
+				      memory_order_release);
 	id = rpi_id_make(scope->ring_idx, scope->ring->head);
 	if (plain)
 		err = submit_plain(runtime, scope, kernel, heap_begin);
