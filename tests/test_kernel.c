@@ -355,9 +355,15 @@ static void the_first_dispatch_finds_what_prepare_made(void **state)
 	assert_ok(run(STEPS, 2, &config));
 	assert_int_equal(stats().arena_builds, 1);
 	assert_int_equal(stats().arena_misses, 0);
+	/* One output, in what was backed ahead. */
+	assert_int_equal(stats().arena_grown_bytes, 0);
 	/* Another one builds and takes the only place. */
 	assert_ok(run(STEPS, 2, NULL));
+	assert_int_equal(stats().arena_grown_bytes, 1024);
+	assert_ok(run(STEPS, 2, NULL));
+	assert_int_equal(stats().arena_grown_bytes, 1024);
 	assert_ok(run(STEPS, 2, &config));
+	assert_int_equal(stats().arena_grown_bytes, 2048);
 	assert_int_equal(stats().arena_builds, 3);
 	assert_int_equal(stats().arena_misses, 2);
 	assert_true(stats().arena_build_ns > 0);

@@ -84,6 +84,7 @@ static void publish_counts(struct rp_chip *chip)
 	set(&counts->arena_misses, runtime->cache.misses);
 	set(&counts->arena_builds, runtime->cache.builds);
 	set(&counts->arena_build_ns, runtime->cache.build_ns);
+	set(&counts->arena_grown_bytes, runtime->cache.grown_bytes);
 	set(&counts->arena_bytes, runtime->cache.bytes);
 }
 

@@ -164,6 +164,7 @@ struct rpi_peer_counts {
 	_Atomic uint64_t arena_misses;
 	_Atomic uint64_t arena_builds;
 	_Atomic uint64_t arena_build_ns;
+	_Atomic uint64_t arena_grown_bytes;
 	_Atomic uint64_t arena_bytes; /* of the arenas there are now */
 };
 

@@ -308,15 +308,32 @@ static size_t least(uint64_t a, uint64_t b)
 	return (size_t)(a < b ? a : b);
 }
 
-static void warm_ring(const struct rpi_ring *ring, size_t heap_bytes, size_t slot_bytes)
+void rpi_arena_count(struct rpi_arena_cache *cache, struct rpi_arena *arena)
 {
+	uint32_t i;
+
+	for (i = 0; i < RP_RING_COUNT; i++) {
+		struct rpi_ring *ring = &arena->rings[i];
+
+		if (ring->heap_reach <= ring->heap_known)
+			continue;
+		cache->grown_bytes += ring->heap_reach - ring->heap_known;
+		ring->heap_known = ring->heap_reach;
+	}
+}
+
+static void warm_ring(struct rpi_ring *ring, size_t heap_bytes, size_t slot_bytes)
+{
+	heap_bytes = least(ring->heap.size, heap_bytes);
 	populate((uint8_t *)ring->slots,
 		 least(ring->window * sizeof(*ring->slots), slot_bytes));
 	populate((uint8_t *)ring->edges.edge,
 		 least(ring->edges.size * sizeof(*ring->edges.edge), slot_bytes / 4));
 	populate(ring->args_memory, least(ring->args.size, slot_bytes));
 	populate((uint8_t *)ring->owners, PAGE_BYTES);
-	populate(ring->heap_memory, least(ring->heap.size, heap_bytes));
+	populate(ring->heap_memory, heap_bytes);
+	if (heap_bytes > ring->heap_known)
+		ring->heap_known = heap_bytes;
 }
 
 int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing,

@@ -40,12 +40,16 @@ struct rpi_arena_cache {
 
 	/* Counted for ever. */
 	uint64_t hits, misses, builds, build_ns;
-	uint64_t bytes; /* of the arenas there are */
+	uint64_t grown_bytes; /* of heaps, used for the first time and not made ahead */
+	uint64_t bytes;	      /* of the arenas there are */
 };
 
 void rpi_arena_cache_init(struct rpi_arena_cache *cache, uint32_t size,
 			  enum rp_page_policy pages);
 void rpi_arena_cache_fini(struct rpi_arena_cache *cache);
+
+/* Count what a run has used of the heaps for the first time. */
+void rpi_arena_count(struct rpi_arena_cache *cache, struct rpi_arena *arena);
 
 /*
  * The arena of a vector, all sizes set: the cached one, or a new one in place of the

@@ -108,6 +108,7 @@ static void vacate(struct rpi_runtime *runtime)
 		assert(rings[i].tail == rings[i].head);
 		runtime->heads[i] = rings[i].head;
 	}
+	rpi_arena_count(&runtime->cache, runtime->arena);
 	runtime->arena = NULL;
 }
 

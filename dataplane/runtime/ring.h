@@ -61,6 +61,10 @@ struct rpi_ring {
 
 	uint64_t window_peak;
 	uint64_t heap_peak;
+	/* How far into the heap's memory a block has reached, and how much of that was
+	 * backed ahead or is counted as growth. */
+	uint64_t heap_reach;
+	uint64_t heap_known;
 };
 
 static inline struct rpi_flight *rpi_ring_slot(const struct rpi_ring *ring, uint64_t seq)

@@ -417,6 +417,8 @@ struct rp_worker_stats {
 	uint64_t arena_builds;	 /* at prepare, and for each miss */
 	uint64_t arena_build_ns; /* what those took */
 	uint64_t arena_bytes;	 /* of the arenas that chips hold now, as sized */
+	/* Of heaps of the rings: used for the first time, and not backed ahead. */
+	uint64_t arena_grown_bytes;
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */
