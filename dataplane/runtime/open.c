@@ -164,5 +164,7 @@ int rpi_runtime_ring_state(struct rpi_runtime *runtime, uint32_t ring_idx,
 		   ring->heap_peak);
 	fill_usage(&state_out->dep_pool, ring->edges.size, rpi_edges_used(&ring->edges),
 		   ring->edges.peak);
+	fill_usage(&state_out->overlap_map, runtime->arena->uses->size,
+		   runtime->arena->uses->count, runtime->arena->uses->peak);
 	return 0;
 }

@@ -154,7 +154,7 @@ RP_API int rp_chip_drain(struct rp_chip *chip);
 
 /* How full one ring has been. */
 struct rp_ring_usage {
-	uint64_t size; /* in force: slots, bytes, or edges */
+	uint64_t size; /* in force: slots, bytes, edges, or tensors */
 	uint64_t in_use;
 	uint64_t peak; /* since the rings were built */
 };
@@ -163,6 +163,9 @@ struct rp_ring_state {
 	struct rp_ring_usage task_window;
 	struct rp_ring_usage heap;
 	struct rp_ring_usage dep_pool;
+	/* Tensors of kernels that have not ended: one map for all rings of the chip, of a
+	 * fixed size; full, it presses back. */
+	struct rp_ring_usage overlap_map;
 };
 
 /* Look at one ring. Returns 0, or -EINVAL for a ring past RP_RING_COUNT - 1. */
