@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/error.h"
 #include "clock.h"
@@ -16,6 +17,7 @@
 #define KERNELS	     64
 #define OUTPUT_BYTES 8192
 #define LATER	     "arena.later"
+#define HOT	     "arena.hot"
 
 struct arena_variant {
 	const char *name, *limits;
@@ -23,6 +25,7 @@ struct arena_variant {
 	uint64_t window, heap; /* 0: the default */
 	uint32_t cached;
 	bool prewarm;
+	bool cool; /* make the caches as cold as a start leaves them */
 };
 
 static struct rp_run_config config_of(uint64_t window, uint64_t heap)
@@ -100,6 +103,31 @@ static int build_round(struct bench_case *c, struct bench_round *round)
 	return err;
 }
 
+static uint64_t page_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)usage.ru_minflt;
+}
+
+/* A runtime, its arena made ahead or not. */
+static int make_runtime(const struct arena_variant *v, bool prewarm,
+			struct rpi_runtime **runtime_out)
+{
+	struct rp_run_config config = config_of(v->window, v->heap);
+	int err = open_runtime(v, runtime_out);
+
+	if (!err && prewarm) {
+		err = rpi_runtime_prewarm(*runtime_out, &config);
+		if (err) {
+			rpi_runtime_close(*runtime_out);
+			*runtime_out = NULL;
+		}
+	}
+	return err;
+}
+
 /* A sample is the first dispatch of a runtime. */
 static int first_round(struct bench_case *c, struct bench_round *round)
 {
@@ -109,14 +137,17 @@ static int first_round(struct bench_case *c, struct bench_round *round)
 
 	for (uint64_t i = 0; i < round->ops && !err; i++) {
 		struct rpi_runtime *runtime;
+		uint64_t faults;
 
-		err = open_runtime(v, &runtime);
+		err = make_runtime(v, v->prewarm, &runtime);
 		if (err)
 			return err;
-		if (v->prewarm)
-			err = rpi_runtime_prewarm(runtime, &config);
-		if (!err)
-			err = dispatch(runtime, &config, round, true);
+		faults = page_faults();
+		err = dispatch(runtime, &config, round, true);
+		faults = page_faults() - faults;
+		rpi_format(c->remark, sizeof(c->remark),
+			   "%llu page faults in the last one",
+			   (unsigned long long)faults);
 		rpi_runtime_close(runtime);
 	}
 	return err;
@@ -130,14 +161,20 @@ static int later_round(struct bench_case *c, struct bench_round *round)
 	int err = 0;
 
 	for (uint64_t i = 0; i < round->ops && !err; i++) {
-		struct rpi_runtime *runtime;
+		struct rpi_runtime *runtime, *other = NULL;
 
-		err = open_runtime(v, &runtime);
+		err = make_runtime(v, true, &runtime);
 		if (err)
 			return err;
-		err = rpi_runtime_prewarm(runtime, &config);
-		for (int k = 0; k < 3 && !err; k++)
-			err = dispatch(runtime, &config, round, k == 2);
+		for (int k = 0; k < 2 && !err; k++)
+			err = dispatch(runtime, &config, round, false);
+		if (!err && v->cool) {
+			err = make_runtime(v, true, &other);
+			page_faults();
+		}
+		if (!err)
+			err = dispatch(runtime, &config, round, true);
+		rpi_runtime_close(other);
 		rpi_runtime_close(runtime);
 	}
 	return err;
@@ -172,18 +209,19 @@ static const struct arena_variant variants[] = {
 	  .round = build_round,
 	  .window = 1 << 20,
 	  .heap = (uint64_t)4 << 30 },
-	{ .name = LATER, .round = later_round, .prewarm = true },
+	{ .name = HOT, .round = later_round },
+	{ .name = LATER, .round = later_round, .cool = true },
 	{ .name = "arena.prewarmed.first",
 	  .limits = LATER,
 	  .round = first_round,
 	  .prewarm = true },
 	{ .name = "arena.cold.first", .limits = LATER, .round = first_round },
 	{ .name = "arena.alternate.1slot",
-	  .limits = LATER,
+	  .limits = HOT,
 	  .round = alternate_round,
 	  .cached = 1 },
 	{ .name = "arena.alternate.2slots",
-	  .limits = LATER,
+	  .limits = HOT,
 	  .round = alternate_round,
 	  .cached = 2 },
 };

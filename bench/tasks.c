@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "clock.h"
@@ -14,7 +15,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Kernels of one sample, in scopes of so many. */
+/* Kernels of one sample where the variant has no number of its own, in scopes of so many.
+ */
 #define KERNELS	   1024
 #define SCOPE	   64
 #define CELLS	   64
@@ -35,8 +37,15 @@ struct tasks_variant {
 	uint32_t threads;
 	uint32_t dep_count; /* ids of kernels that are held up meanwhile */
 	bool submit_only;   /* a sample is the submit alone */
+	bool full;	    /* not in a quick run */
+	uint32_t kernels;   /* of a run; 0: KERNELS */
 	uint64_t window;
 };
+
+/* Kernels of a sample of short runs. */
+#define LENGTHS_MIN 10000u
+
+#define RUN	    "tasks.run."
 
 static struct rp_tensor cell(struct tasks_bed *bed, uint32_t set, uint32_t idx)
 {
@@ -53,6 +62,17 @@ static uint32_t shape_apart(struct tasks_bed *bed, uint32_t i, struct rp_arg *ar
 	args[0] = rp_in(cell(bed, 0, i));
 	args[1] = rp_in(cell(bed, 1, i));
 	args[2] = rp_out(cell(bed, 2, i));
+	return 3;
+}
+
+/* The same with an output that the runtime allocates. */
+static uint32_t shape_heap(struct tasks_bed *bed, uint32_t i, struct rp_arg *args)
+{
+	const int64_t shape[] = { CELL_WORDS };
+
+	args[0] = rp_in(cell(bed, 0, i));
+	args[1] = rp_in(cell(bed, 1, i));
+	args[2] = rp_out_new(RP_UINT64, 1, shape);
 	return 3;
 }
 
@@ -154,6 +174,17 @@ static void tasks_teardown(struct bench_case *c)
 	c->data = NULL;
 }
 
+static uint32_t kernels_of(const struct tasks_variant *v)
+{
+	return v->kernels ? v->kernels : KERNELS;
+}
+
+/* Runs of one sample. */
+static uint32_t runs_of(const struct tasks_variant *v)
+{
+	return v->kernels && v->kernels < LENGTHS_MIN ? LENGTHS_MIN / v->kernels : 1;
+}
+
 /* Submit one sample's kernels, all of them after `deps`. */
 static int submit_all(struct tasks_bed *bed, const struct tasks_variant *v,
 		      const rp_kernel_id *deps)
@@ -162,9 +193,10 @@ static int submit_all(struct tasks_bed *bed, const struct tasks_variant *v,
 	struct rp_kernel kernel = {
 		.fn = do_nothing, .args = args, .deps = deps, .dep_count = v->dep_count
 	};
+	uint32_t kernels = kernels_of(v);
 	int err = 0;
 
-	for (uint32_t i = 0; i < KERNELS && !err; i++) {
+	for (uint32_t i = 0; i < kernels && !err; i++) {
 		if (i % SCOPE == 0)
 			err = rpi_runtime_scope_begin(bed->runtime, RP_SCOPE_AUTO);
 		kernel.arg_count = v->shape(bed, i, args);
@@ -184,6 +216,54 @@ static int hold_up(struct tasks_bed *bed, uint32_t count, rp_kernel_id *ids)
 
 	for (uint32_t i = 0; i < count && !err; i++)
 		err = rpi_runtime_submit(bed->runtime, &kernel, &ids[i]);
+	return err;
+}
+
+/* How much of the rings a run of whatever length has used at most. */
+static void remark_peaks(struct bench_case *c, struct tasks_bed *bed)
+{
+	struct rp_ring_state state;
+
+	if (rpi_runtime_ring_state(bed->runtime, 1, &state))
+		return;
+	rpi_format(c->remark, sizeof(c->remark),
+		   "at most %llu kernels and %llu bytes of the heap in use",
+		   (unsigned long long)state.task_window.peak,
+		   (unsigned long long)state.heap.peak);
+}
+
+/* Of this thread: a long run is sure to be interrupted, a short one is not. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Runs of so many kernels; a sample has as many short ones as make up for its clock. */
+static int lengths_round(struct bench_case *c, struct bench_round *round)
+{
+	const struct tasks_variant *v = c->arg;
+	struct rp_run_config config = { .size = sizeof(config) };
+	uint64_t repeats = runs_of(v), begin;
+	struct tasks_bed *bed = c->data;
+	const char *text;
+	int err = 0;
+
+	for (uint64_t i = 0; i < round->ops && !err; i++) {
+		begin = cpu_ns();
+		for (uint64_t k = 0; k < repeats && !err; k++) {
+			rpi_runtime_begin(bed->runtime, &config);
+			err = submit_all(bed, v, NULL);
+			if (!i && !k)
+				remark_peaks(c, bed);
+			round->work += bed->runtime->kernel_count;
+			err = rpi_runtime_end(bed->runtime, err, &text);
+		}
+		bench_samples_add(round->samples, (double)(cpu_ns() - begin) /
+							  (double)(repeats * v->kernels));
+	}
 	return err;
 }
 
@@ -226,6 +306,15 @@ static int tasks_round(struct bench_case *c, struct bench_round *round)
 static const struct tasks_variant variants[] = {
 	THREADS("submit_retire", shape_apart),
 	{ .name = "tasks.submit_retire.window64", .shape = shape_apart, .window = 64 },
+	{ .name = "tasks.submit_retire.heap", .shape = shape_heap },
+	{ .name = RUN "10", .shape = shape_heap, .kernels = 10 },
+	{ .name = RUN "1000", .shape = shape_heap, .kernels = 1000 },
+	{ .name = RUN "100000", .shape = shape_heap, .kernels = 100000 },
+	{ .name = RUN "1000000", .shape = shape_heap, .kernels = 1000000 },
+	{ .name = RUN "10000000",
+	  .shape = shape_heap,
+	  .kernels = 10000000,
+	  .full = true },
 	THREADS("chain", shape_chain),
 	THREADS("fanout", shape_fanout),
 	THREADS("fanin", shape_fanin),
@@ -244,21 +333,28 @@ static const struct tasks_variant variants[] = {
 
 static int tasks_plan(struct bench_plan *plan, const struct bench_options *options)
 {
+	/* A pattern names what a quick run would leave out. */
+	bool quick = options->quick && !options->only;
 	int err = 0;
 
-	(void)options;
 	for (size_t i = 0; !err && i < COUNT(variants); i++) {
-		struct bench_case c = { .unit = "ns",
-					.batch = KERNELS,
-					.ops_max = 2000,
-					.arg = &variants[i],
-					.setup = tasks_setup,
-					.round = tasks_round,
-					.teardown = tasks_teardown };
+		struct bench_case c = {
+			.unit = "ns",
+			.batch = kernels_of(&variants[i]) * runs_of(&variants[i]),
+			.ops_max = 2000,
+			.arg = &variants[i],
+			.setup = tasks_setup,
+			.round = variants[i].kernels ? lengths_round : tasks_round,
+			.teardown = tasks_teardown
+		};
 
+		if (quick && variants[i].full)
+			continue;
 		rpi_format(c.name, sizeof(c.name), "%s", variants[i].name);
 		err = bench_plan_add(plan, &c);
 	}
+	if (!err)
+		err = bench_plan_derive(plan, "tasks.flat", "x", NULL, RUN "*");
 	if (!err)
 		err = bench_plan_derive(plan, "tasks.edge", "ns", NULL, "tasks.deps.*");
 	if (!err)
@@ -284,20 +380,47 @@ static int add_value(struct bench_results *results, const char *name, double val
 	return line && isfinite(value) ? bench_result_run(line, &run) : 0;
 }
 
+/* The dearest kernel of the runs of all lengths over the cheapest. */
+static double flatness(const struct bench_results *results, size_t run)
+{
+	double least = INFINITY, most = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < COUNT(variants); i++) {
+		double value = variants[i].kernels
+				       ? median_of(results, variants[i].name, run)
+				       : (double)NAN;
+
+		if (!isfinite(value))
+			continue;
+		least = fmin(least, value);
+		most = fmax(most, value);
+		count++;
+	}
+	return count > 1 ? most / least : (double)NAN;
+}
+
+static size_t most_runs(const struct bench_results *results)
+{
+	size_t runs = 0;
+
+	for (size_t i = 0; i < COUNT(variants); i++) {
+		const struct bench_result *line =
+			bench_result_find(results, variants[i].name);
+
+		if (line && line->run_count > runs)
+			runs = line->run_count;
+	}
+	return runs;
+}
+
 static int tasks_finish(struct bench_results *results,
 			const struct bench_options *options)
 {
-	const struct bench_result *deps = bench_result_find(results, "tasks.deps.1");
-	const struct bench_result *plain =
-		bench_result_find(results, "tasks.submit_retire");
-	size_t runs = 0;
+	size_t runs = most_runs(results);
 	int err = 0;
 
 	(void)options;
-	if (deps)
-		runs = deps->run_count;
-	if (plain && plain->run_count > runs)
-		runs = plain->run_count;
 	for (size_t run = 0; !err && run < runs; run++) {
 		double few = median_of(results, "tasks.deps.1", run);
 		double many = median_of(results, "tasks.deps.9", run);
@@ -306,6 +429,8 @@ static int tasks_finish(struct bench_results *results,
 		err = add_value(results, "tasks.edge", (many - few) / 8);
 		if (!err)
 			err = add_value(results, "tasks.rate", 1e9 / kernel);
+		if (!err)
+			err = add_value(results, "tasks.flat", flatness(results, run));
 	}
 	return err;
 }

@@ -313,6 +313,7 @@ static void open_worker(struct ranks *ranks)
 	bed_options(&worker, options->chips ? options->chips : options->size);
 	worker.window_memory_bytes = bytes + options->staging_bytes + ((size_t)2 << 20);
 	worker.worker_wait = options->wait;
+	worker.compute_threads = options->compute_threads;
 	worker.persistent = options->persistent;
 	if (options->persistent)
 		worker.reset_windows = RP_WINDOWS_RESET_OFF;

@@ -31,8 +31,9 @@ struct ranks_options {
 	size_t staging_bytes;
 	int64_t timeout_ns;
 	enum rp_wait_policy wait;
-	uint32_t repeats; /* tasks of each rank in one run; 0 is 1 */
-	bool singles;	  /* among them others, that dawdle on a chip and meet nobody */
+	uint32_t compute_threads; /* of chips */
+	uint32_t repeats;	  /* tasks of each rank in one run; 0 is 1 */
+	bool singles; /* among them others, that dawdle on a chip and meet nobody */
 };
 
 struct ranks;

@@ -3,6 +3,7 @@
 #include <ringplane/kernel.h>
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,17 +88,53 @@ static int no_kernels(struct rp_chip *chip, const struct rp_arg *args, size_t na
 	return 0;
 }
 
+static int run_on(const struct rp_arg *args, size_t nargs)
+{
+	(void)args;
+	(void)nargs;
+	for (;;)
+		pause();
+	return 0;
+}
+
+static bool never(const struct rp_arg *args, size_t nargs)
+{
+	(void)args;
+	(void)nargs;
+	return false;
+}
+
+static int endless(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	struct rp_kernel kernel = { .fn = run_on, .name = "run_on" };
+
+	(void)args;
+	(void)nargs;
+	return rp_chip_submit(chip, &kernel, NULL);
+}
+
+static int forsaken(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	struct rp_kernel kernel = { .fn = refuse, .name = "refuse", .ready = never };
+
+	(void)args;
+	(void)nargs;
+	return rp_chip_submit(chip, &kernel, NULL);
+}
+
 enum {
 	STEPS,
 	WINDOWS,
 	FORGETFUL,
-	NO_KERNELS
+	NO_KERNELS,
+	ENDLESS,
+	FORSAKEN
 };
 
-static const struct rp_entry entries[] = { { "steps", steps },
-					   { "windows", windows },
-					   { "forgetful", forgetful },
-					   { "no_kernels", no_kernels } };
+static const struct rp_entry entries[] = {
+	{ "steps", steps },	      { "windows", windows }, { "forgetful", forgetful },
+	{ "no_kernels", no_kernels }, { "endless", endless }, { "forsaken", forsaken }
+};
 
 #define ELEMENTS 8
 
@@ -235,6 +272,7 @@ static void sizes_hold_for_their_dispatch_alone_and_reach_every_chip(void **stat
 
 static void a_bad_size_is_refused_before_anything_runs(void **state)
 {
+	const double bad_seconds[] = { -1, 1e10, (double)NAN, (double)INFINITY };
 	struct rp_run_config config = config_of(63);
 	struct rp_worker_options options;
 	struct rp_worker *none;
@@ -261,6 +299,13 @@ static void a_bad_size_is_refused_before_anything_runs(void **state)
 	options.compute_threads = 257;
 	assert_int_equal(rp_worker_prepare(&program, 1, &options, &none), -EINVAL);
 	assert_says("compute_threads 257");
+	options.compute_threads = 0;
+	for (size_t i = 0; i < COUNT(bad_seconds); i++) {
+		options.kernel_timeout_s = bad_seconds[i];
+		assert_int_equal(rp_worker_prepare(&program, 1, &options, &none),
+				 -EINVAL);
+		assert_says("kernel_timeout_s", "expected 0, for none");
+	}
 	close_all();
 }
 
@@ -310,9 +355,15 @@ static void the_first_dispatch_finds_what_prepare_made(void **state)
 	assert_ok(run(STEPS, 2, &config));
 	assert_int_equal(stats().arena_builds, 1);
 	assert_int_equal(stats().arena_misses, 0);
+	/* One output, in what was backed ahead. */
+	assert_int_equal(stats().arena_grown_bytes, 0);
 	/* Another one builds and takes the only place. */
 	assert_ok(run(STEPS, 2, NULL));
+	assert_int_equal(stats().arena_grown_bytes, 1024);
+	assert_ok(run(STEPS, 2, NULL));
+	assert_int_equal(stats().arena_grown_bytes, 1024);
 	assert_ok(run(STEPS, 2, &config));
+	assert_int_equal(stats().arena_grown_bytes, 2048);
 	assert_int_equal(stats().arena_builds, 3);
 	assert_int_equal(stats().arena_misses, 2);
 	assert_true(stats().arena_build_ns > 0);
@@ -376,6 +427,49 @@ static void arenas_count_as_committed_memory(void **state)
 	close_all();
 }
 
+static void open_watched(uint32_t threads)
+{
+	struct rp_worker_options options;
+
+	bed_options(&options, 2);
+	options.compute_threads = threads;
+	options.kernel_timeout_s = 0.1;
+	open_with(&options);
+}
+
+static void a_kernel_that_waits_in_vain_fails_its_run_only(void **state)
+{
+	(void)state;
+	for (uint32_t threads = 0; threads < 2; threads++) {
+		open_watched(threads);
+		assert_int_equal(run(FORSAKEN, 0, NULL), -ETIMEDOUT);
+		assert_says("entry 'forsaken'", "kernel 0 'refuse' (ring 0)",
+			    "dependency deadlock", "0.1 s");
+		assert_ok(run(STEPS, 3, NULL));
+		close_all();
+	}
+}
+
+static void a_kernel_that_runs_on_ends_the_worker_and_is_named(void **state)
+{
+	(void)state;
+	for (uint32_t threads = 0; threads < 2; threads++) {
+		open_watched(threads);
+		assert_ok(run(STEPS, 3, NULL));
+		assert_int_equal(run(ENDLESS, 0, NULL), -EOWNERDEAD);
+		assert_says("exited with status 1: kernel 0 'run_on' (ring 0) runs: "
+			    "running-stalled",
+			    "0.1 s");
+		assert_int_equal(run(STEPS, 3, NULL), -EOWNERDEAD);
+		assert_says("kernel 0 'run_on'");
+		assert_ok(rp_worker_close(worker, RP_WAIT_FOREVER));
+		rp_worker_free(worker);
+		rp_program_free(program);
+		rp_shared_free(x);
+		rp_shared_free(y);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +483,8 @@ int main(void)
 		PROCESS_TEST(entries_without_kernels_use_no_arena),
 		PROCESS_TEST(the_environment_sizes_what_the_config_does_not),
 		PROCESS_TEST(arenas_count_as_committed_memory),
+		PROCESS_TEST(a_kernel_that_waits_in_vain_fails_its_run_only),
+		PROCESS_TEST(a_kernel_that_runs_on_ends_the_worker_and_is_named),
 	};
 
 	return cmocka_run_group_tests_name("kernel", tests, NULL, NULL);

@@ -292,7 +292,7 @@ static void a_prewarmed_arena_is_a_hit(void **state)
 
 	(void)state;
 	rpi_arena_cache_init(&cache, 1, RP_PAGES_NEVER);
-	assert_ok(rpi_arena_prewarm(&cache, &a));
+	assert_ok(rpi_arena_prewarm(&cache, &a, true));
 	assert_int_equal(cache.hits + cache.misses, 0);
 	assert_int_equal(cache.builds, 1);
 	assert_ok(rpi_arena_get(&cache, &a, &arena));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The overlap map and the footprints in it, against searches byte by byte. */
+/* The overlap map and the footprints in it, against searches element by element. */
 #include "runtime/uses.h"
 
 #include <errno.h>
@@ -47,44 +47,43 @@ static struct rp_tensor random_part(uint64_t *seed)
 	return t;
 }
 
-static void mark(const struct rp_tensor *t, uint8_t *map)
-{
-	int64_t count = 1;
+/* Which elements of the memory a tensor has: a bit for each. */
+struct map {
+	uint64_t words[BYTES / 2 / 64];
+};
 
+#define WORDS (sizeof(((struct map *)NULL)->words) / 8)
+
+static void mark(const struct rp_tensor *t, struct map *map)
+{
+	int64_t first = ((uint8_t *)t->data - memory) / 2, count = 1;
+
+	memset(map, 0, sizeof(*map));
 	for (uint32_t k = 0; k < t->rank; k++)
 		count *= t->shape[k];
 	for (int64_t i = 0; i < count; i++) {
-		int64_t rest = i, at = 0;
+		int64_t rest = i, at = first;
 
 		for (uint32_t k = t->rank; k-- > 0;) {
 			at += rest % t->shape[k] * t->strides[k];
 			rest /= t->shape[k];
 		}
-		memset(map + ((uint8_t *)t->data - memory) + 2 * at, 1, 2);
+		map->words[at / 64] |= UINT64_C(1) << (at % 64);
 	}
 }
 
-/* Eight bytes of a map, each 0 or 1. */
-static uint64_t word(const uint8_t *map, int i)
+static bool meet(const struct map *a, const struct map *b)
 {
-	uint64_t bytes;
-
-	memcpy(&bytes, map + i, sizeof(bytes));
-	return bytes;
-}
-
-static bool meet(const uint8_t *a, const uint8_t *b)
-{
-	for (int i = 0; i < BYTES; i += 8)
-		if (word(a, i) & word(b, i))
+	for (size_t i = 0; i < WORDS; i++)
+		if (a->words[i] & b->words[i])
 			return true;
 	return false;
 }
 
-static bool covers(const uint8_t *a, const uint8_t *b)
+static bool covers(const struct map *a, const struct map *b)
 {
-	for (int i = 0; i < BYTES; i += 8)
-		if (word(b, i) & ~word(a, i))
+	for (size_t i = 0; i < WORDS; i++)
+		if (b->words[i] & ~a->words[i])
 			return false;
 	return true;
 }
@@ -130,7 +129,7 @@ static void a_footprint_is_the_normalised_view(void **state)
 /* Views of one parent that keeps its rows apart: exact, never only cautious. */
 static void rows_and_columns_are_told_apart_exactly(void **state)
 {
-	static uint8_t one[BYTES], two[BYTES];
+	static struct map one, two;
 	uint64_t seed = 3;
 
 	(void)state;
@@ -138,8 +137,6 @@ static void rows_and_columns_are_told_apart_exactly(void **state)
 		struct rp_tensor t[2];
 		struct rpi_view view[2];
 
-		memset(one, 0, sizeof(one));
-		memset(two, 0, sizeof(two));
 		for (int k = 0; k < 2; k++) {
 			t[k] = (struct rp_tensor){ .data = memory,
 						   .dtype = RP_INT16,
@@ -158,12 +155,14 @@ static void rows_and_columns_are_told_apart_exactly(void **state)
 			}
 			assert_ok(rpi_footprint("test", &t[k], &view[k]));
 		}
-		mark(&t[0], one);
-		mark(&t[1], two);
-		assert_int_equal(rpi_footprint_meet(&view[0], &view[1]), meet(one, two));
-		assert_int_equal(rpi_footprint_meet(&view[1], &view[0]), meet(one, two));
+		mark(&t[0], &one);
+		mark(&t[1], &two);
+		assert_int_equal(rpi_footprint_meet(&view[0], &view[1]),
+				 meet(&one, &two));
+		assert_int_equal(rpi_footprint_meet(&view[1], &view[0]),
+				 meet(&one, &two));
 		if (rpi_footprint_covers(&view[0], &view[1]))
-			assert_true(covers(one, two));
+			assert_true(covers(&one, &two));
 	}
 }
 
@@ -171,7 +170,7 @@ static void rows_and_columns_are_told_apart_exactly(void **state)
 struct model {
 	struct {
 		bool live, write;
-		uint8_t map[BYTES];
+		struct map map;
 		uint32_t kernel;
 	} use[256];
 	uint32_t count;
@@ -191,26 +190,25 @@ static bool found_by(struct rpi_flight **found, uint32_t count, uint32_t kernel)
 static void judge(struct rpi_uses *uses, const struct rp_tensor *t, bool write,
 		  uint64_t stamp)
 {
-	static uint8_t map[BYTES];
+	static struct map map;
 	struct rpi_flight *found[KERNELS];
 	bool needed[KERNELS] = { false };
 	struct rpi_view view;
 	uint32_t count;
 
-	memset(map, 0, sizeof(map));
-	mark(t, map);
+	mark(t, &map);
 	assert_ok(rpi_footprint("test", t, &view));
 	count = rpi_uses_find(uses, &view, write, stamp, found, 0);
 	for (uint32_t i = 0; i < model->count; i++) {
 		uint32_t kernel = model->use[i].kernel;
 
 		if (!model->use[i].live || (!write && !model->use[i].write) ||
-		    !meet(map, model->use[i].map))
+		    !meet(&map, &model->use[i].map))
 			continue;
 		if (!atomic_load(&kernels[kernel].done))
 			needed[kernel] = true;
 		/* Taken out if the map could tell, so asked for no longer. */
-		if (write && covers(map, model->use[i].map))
+		if (write && covers(&map, &model->use[i].map))
 			model->use[i].live = false;
 	}
 	for (uint32_t k = 0; k < KERNELS; k++)
@@ -232,8 +230,7 @@ static void add(struct rpi_uses *uses, const struct rp_tensor *t, bool write,
 	model->use[i].live = true;
 	model->use[i].write = write;
 	model->use[i].kernel = kernel;
-	memset(model->use[i].map, 0, BYTES);
-	mark(t, model->use[i].map);
+	mark(t, &model->use[i].map);
 }
 
 static void random_uses_are_never_missed(void **state)

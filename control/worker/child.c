@@ -140,6 +140,7 @@ static int open_runtime(struct rp_worker *worker, struct rp_chip *chip)
 		.compute_threads = options->compute_threads,
 		.arena_cache = options->arena_cache,
 		.pages = options->pages,
+		.stall_ns = (uint64_t)(options->kernel_timeout_s * 1e9),
 		.patient = !worker->crowded && options->worker_wait != RP_WAIT_BLOCK,
 		.cpus = worker->chip_cpus ? &unpinned : NULL,
 	};

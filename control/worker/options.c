@@ -76,6 +76,20 @@ static int check_timeout(double seconds)
 		seconds);
 }
 
+/* What 64 bits of nanoseconds hold, and more than anybody waits. */
+#define MAX_KERNEL_TIMEOUT_S 1e9
+
+static int check_kernel_timeout(double seconds)
+{
+	if (seconds >= 0 && seconds <= MAX_KERNEL_TIMEOUT_S)
+		return 0;
+	return rpi_fail(
+		-EINVAL,
+		"rp_worker_prepare: kernel_timeout_s %g, expected 0, for none, to "
+		"%g seconds",
+		seconds, MAX_KERNEL_TIMEOUT_S);
+}
+
 static int check_reset(const struct rp_worker_options *options)
 {
 	if (options->persistent || options->reset_windows == RP_WINDOWS_DEFAULT ||
@@ -92,6 +106,8 @@ static int check(const struct rp_worker_options *options)
 	int err;
 
 	err = check_timeout(options->startup_timeout_s);
+	if (!err)
+		err = check_kernel_timeout(options->kernel_timeout_s);
 	if (!err)
 		err = check_range("chip_count", options->chip_count, 1, RP_MAX_PEERS);
 	if (!err)

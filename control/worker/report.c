@@ -108,6 +108,7 @@ int rp_worker_get_stats(struct rp_worker *worker, struct rp_worker_stats *stats_
 		stats_out->arena_misses += load(&counts->arena_misses);
 		stats_out->arena_builds += load(&counts->arena_builds);
 		stats_out->arena_build_ns += load(&counts->arena_build_ns);
+		stats_out->arena_grown_bytes += load(&counts->arena_grown_bytes);
 		stats_out->arena_bytes += load(&counts->arena_bytes);
 		stats_out->bytes_staged += load(&worker->copiers[peer].bytes_staged);
 		stats_out->window_resets += load(&counts->resets);

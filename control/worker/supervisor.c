@@ -104,15 +104,26 @@ static void kill_all(struct rp_worker *worker)
 		rpi_log(RP_LOG_ERROR, "a worker process survives SIGKILL");
 }
 
+/* A process's own words: bound them. */
+static void said(const struct rpi_peer *self, char text[RPI_ERROR_BYTES])
+{
+	memcpy(text, self->start_text, RPI_ERROR_BYTES);
+	text[RPI_ERROR_BYTES - 1] = '\0';
+}
+
 static void end_text(const struct rp_worker *worker, uint32_t peer, char *buf,
 		     size_t bytes)
 {
+	const struct rpi_peer *self = &worker->plane.peers[peer];
+	char why[RPI_ERROR_BYTES] = "";
 	char who[64];
 	char how[128];
 
 	peer_text(worker, peer, who, sizeof(who));
 	rpi_process_end_text(&worker->processes[peer], how, sizeof(how));
-	rpi_format(buf, bytes, "%s %s", who, how);
+	if (atomic_load_explicit(&self->gave_up, memory_order_acquire))
+		said(self, why);
+	rpi_format(buf, bytes, "%s %s%s%s", who, how, *why ? ": " : "", why);
 }
 
 /* What a process says of its own failure. Its words: bound them. */
@@ -127,8 +138,7 @@ static int fail_start(const struct rp_worker *worker, uint32_t peer)
 
 	if (err >= 0 || err < -ERRNO_MAX)
 		err = -EPROTO;
-	memcpy(why, self->start_text, sizeof(why));
-	why[sizeof(why) - 1] = '\0';
+	said(self, why);
 	/* Many lines have it already. */
 	text = strstr(why, strerror(-err)) ? "" : strerror(-err);
 	peer_text(worker, peer, who, sizeof(who));
@@ -272,7 +282,7 @@ static bool watch(struct rp_worker *worker)
 	uint32_t count = worker->plane.peer_count;
 	bool fallen = atomic_load_explicit(&worker->plane.fall, memory_order_relaxed) !=
 		      RPI_FALL_NONE;
-	char text[192];
+	char text[RPI_ERROR_BYTES];
 	uint32_t peer;
 
 	/* After a fall there is nobody left to watch: poll skips negative numbers. */

@@ -3,6 +3,7 @@
 #include <ringplane/kernel.h>
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "chip/server.h"
 #include "dispatch/frame.h"
@@ -17,12 +18,25 @@ static int fail_absent(const char *call)
 			call);
 }
 
+int rpi_server_submit_behind(struct rp_chip *chip, const char *call,
+			     const struct rp_kernel *kernel,
+			     const struct rpi_hurdle *hurdle, rp_kernel_id *id_out)
+{
+	if (rpi_unlikely(!chip->runtime))
+		return fail_absent(call);
+	return rpi_runtime_submit_behind(chip->runtime, kernel, hurdle, id_out);
+}
+
+int rpi_server_runtime_refuse(struct rp_chip *chip, int err)
+{
+	return chip->runtime ? rpi_fault_set(&chip->runtime->fault, err, rp_last_error())
+			     : err;
+}
+
 int rp_chip_submit(struct rp_chip *chip, const struct rp_kernel *kernel,
 		   rp_kernel_id *id_out)
 {
-	if (rpi_unlikely(!chip->runtime))
-		return fail_absent("rp_chip_submit");
-	return rpi_runtime_submit(chip->runtime, kernel, id_out);
+	return rpi_server_submit_behind(chip, "rp_chip_submit", kernel, NULL, id_out);
 }
 
 int rp_scope_begin(struct rp_chip *chip, enum rp_scope_kind kind)
@@ -70,6 +84,7 @@ static void publish_counts(struct rp_chip *chip)
 	set(&counts->arena_misses, runtime->cache.misses);
 	set(&counts->arena_builds, runtime->cache.builds);
 	set(&counts->arena_build_ns, runtime->cache.build_ns);
+	set(&counts->arena_grown_bytes, runtime->cache.grown_bytes);
 	set(&counts->arena_bytes, runtime->cache.bytes);
 }
 
@@ -78,12 +93,24 @@ static bool cancelled(void *context)
 	return rp_chip_cancelled(context);
 }
 
+/* A kernel runs without end. Whoever waits for the run is told by the process's end, with
+ * these last words. */
+static void abandon(void *context, const char *text)
+{
+	struct rp_chip *chip = context;
+
+	rpi_format(chip->self->start_text, sizeof(chip->self->start_text), "%s", text);
+	atomic_store_explicit(&chip->self->gave_up, 1, memory_order_release);
+	_exit(1);
+}
+
 int rpi_server_runtime_open(struct rp_chip *chip, struct rpi_runtime_config *config,
 			    const struct rp_run_config *prewarm)
 {
 	int err;
 
 	config->cancelled = cancelled;
+	config->abandon = abandon;
 	config->context = chip;
 	err = rpi_runtime_open(config, &chip->runtime);
 	if (!err)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <ringplane/chip.h>
+#include <ringplane/kernel.h>
 
 #include "chip/backend.h"
 #include "comm/comm.h"
@@ -32,6 +33,7 @@ struct rpi_placed {
 	rpi_device_addr at;
 };
 
+struct rpi_hurdle;
 struct rpi_runtime;
 struct rpi_runtime_config;
 
@@ -102,6 +104,12 @@ int rpi_server_bring_out(struct rp_chip *chip);
 int rpi_server_runtime_open(struct rp_chip *chip, struct rpi_runtime_config *config,
 			    const struct rp_run_config *prewarm);
 void rpi_server_runtime_close(struct rp_chip *chip);
+/* rp_chip_submit() with a hurdle, or NULL; `call` is for error lines. */
+int rpi_server_submit_behind(struct rp_chip *chip, const char *call,
+			     const struct rp_kernel *kernel,
+			     const struct rpi_hurdle *hurdle, rp_kernel_id *id_out);
+/* What an entry asked of the runtime in vain fails the run, with this thread's line. */
+int rpi_server_runtime_refuse(struct rp_chip *chip, int err);
 void rpi_server_runtime_begin(struct rp_chip *chip);
 int rpi_server_runtime_end(struct rp_chip *chip, int status);
 

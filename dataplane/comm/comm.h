@@ -54,7 +54,8 @@ typedef bool (*rpi_comm_ready_fn)(const struct rp_comm *comm, const void *what);
 int rpi_comm_await(const struct rp_comm *comm, rpi_comm_ready_fn ready, const void *what,
 		   int64_t timeout_ns);
 
-/* How long that would be: for error lines. */
+/* How long that would be, RPI_PARK_FOREVER without end; and for error lines. */
+uint64_t rpi_comm_limit_ns(const struct rp_comm *comm, int64_t timeout_ns);
 double rpi_comm_seconds(const struct rp_comm *comm, int64_t timeout_ns);
 
 /* A buffer of the domain as every call checks it; NULL with an error line. */

@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "chip/server.h"
 #include "comm/comm.h"
+#include "runtime/flight.h"
 
 struct condition {
 	const _Atomic int32_t *cell;
@@ -104,6 +106,21 @@ int rp_comm_notify(struct rp_comm *comm, uint32_t buffer, uint32_t peer, uint64_
 	return 0;
 }
 
+static __attribute__((cold)) void describe_late(const struct rp_comm *comm,
+						uint32_t buffer, uint64_t offset,
+						const struct condition *condition,
+						int64_t timeout_ns,
+						char text[RPI_ERROR_BYTES])
+{
+	rpi_format(text, RPI_ERROR_BYTES,
+		   "rank %" PRIu32 ", '%s'[%" PRIu64 "] is %" PRId32
+		   " after %.6g s, expected %s %" PRId32,
+		   comm->rank, comm->slot->buffers[buffer].name, offset,
+		   atomic_load_explicit(condition->cell, memory_order_relaxed),
+		   rpi_comm_seconds(comm, timeout_ns), compare_signs[condition->compare],
+		   condition->expected);
+}
+
 /* What was waited for did not come. */
 static __attribute__((cold)) int fail_wait(const struct rp_comm *comm, uint32_t buffer,
 					   uint64_t offset,
@@ -111,41 +128,46 @@ static __attribute__((cold)) int fail_wait(const struct rp_comm *comm, uint32_t 
 					   int64_t timeout_ns, int err)
 {
 	const char *name = comm->slot->buffers[buffer].name;
+	char text[RPI_ERROR_BYTES];
 
 	if (err == -ECANCELED)
 		return rpi_comm_fail(comm, err,
 				     "comm_wait: rank %" PRIu32 ", '%s'[%" PRIu64
 				     "]: the run has failed elsewhere",
 				     comm->rank, name, offset);
-	return rpi_comm_fail(comm, err,
-			     "comm_wait: rank %" PRIu32 ", '%s'[%" PRIu64 "] is %" PRId32
-			     " after %.6g s, expected %s %" PRId32,
-			     comm->rank, name, offset,
-			     atomic_load_explicit(condition->cell, memory_order_relaxed),
-			     rpi_comm_seconds(comm, timeout_ns),
-			     compare_signs[condition->compare], condition->expected);
+	describe_late(comm, buffer, offset, condition, timeout_ns, text);
+	return rpi_comm_fail(comm, err, "comm_wait: %s", text);
+}
+
+static int find_condition(const struct rp_comm *comm, const char *call, uint32_t buffer,
+			  uint64_t offset, struct condition *condition)
+{
+	condition->cell = find_cell(comm, call, comm->rank, buffer, offset);
+	if (rpi_unlikely(!condition->cell))
+		return -EINVAL;
+	return check_compare(comm, call, condition->compare);
+}
+
+static int check_timeout(const struct rp_comm *comm, const char *call, int64_t timeout_ns)
+{
+	if (rpi_likely(timeout_ns >= RP_WAIT_FOREVER))
+		return 0;
+	return rpi_comm_fail(comm, -EINVAL,
+			     "%s: timeout_ns %" PRId64
+			     ", expected RP_WAIT_FOREVER or more",
+			     call, timeout_ns);
 }
 
 int rp_comm_wait(struct rp_comm *comm, uint32_t buffer, uint64_t offset,
 		 enum rp_compare compare, int32_t expected, int64_t timeout_ns)
 {
-	struct condition condition = {
-		.cell = find_cell(comm, "comm_wait", comm->rank, buffer, offset),
-		.compare = compare,
-		.expected = expected,
-	};
-	int err;
+	struct condition condition = { .compare = compare, .expected = expected };
+	int err = find_condition(comm, "comm_wait", buffer, offset, &condition);
 
-	if (rpi_unlikely(!condition.cell))
-		return -EINVAL;
-	err = check_compare(comm, "comm_wait", compare);
+	if (!err)
+		err = check_timeout(comm, "comm_wait", timeout_ns);
 	if (rpi_unlikely(err))
 		return err;
-	if (rpi_unlikely(timeout_ns < RP_WAIT_FOREVER))
-		return rpi_comm_fail(comm, -EINVAL,
-				     "comm_wait: timeout_ns %" PRId64
-				     ", expected RP_WAIT_FOREVER or more",
-				     timeout_ns);
 	err = rpi_comm_await(comm, come, &condition, timeout_ns);
 	if (rpi_unlikely(err))
 		return fail_wait(comm, buffer, offset, &condition, timeout_ns, err);
@@ -155,17 +177,102 @@ int rp_comm_wait(struct rp_comm *comm, uint32_t buffer, uint64_t offset,
 int rp_comm_test(const struct rp_comm *comm, uint32_t buffer, uint64_t offset,
 		 enum rp_compare compare, int32_t expected)
 {
-	struct condition condition = {
-		.cell = find_cell(comm, "comm_test", comm->rank, buffer, offset),
-		.compare = compare,
-		.expected = expected,
-	};
+	struct condition condition = { .compare = compare, .expected = expected };
 
-	if (rpi_unlikely(!condition.cell))
-		return -EINVAL;
-	if (rpi_unlikely(check_compare(comm, "comm_test", compare)))
+	if (rpi_unlikely(find_condition(comm, "comm_test", buffer, offset, &condition)))
 		return -EINVAL;
 	return come(comm, &condition);
+}
+
+/* --- Kernels that wait ------------------------------------------------------- */
+
+struct signal_hurdle {
+	struct rpi_hurdle hurdle;
+	const struct rp_comm *comm;
+	struct condition condition;
+	uint32_t buffer;
+	uint64_t offset;
+	int64_t timeout_ns;
+	uint64_t until_ns; /* 0: not asked yet; UINT64_MAX: no limit */
+};
+
+static_assert(sizeof(struct signal_hurdle) <= RPI_HURDLE_BYTES_MAX &&
+		      sizeof(struct signal_hurdle) % 8 == 0,
+	      "it rides behind a kernel's arguments");
+
+/* Runs on any thread of the chip: it leaves the chip's own words alone. */
+static int ask_signal(struct rpi_hurdle *asked)
+{
+	struct signal_hurdle *hurdle = (struct signal_hurdle *)asked;
+	char text[RPI_ERROR_BYTES];
+	uint64_t now_ns, limit_ns;
+
+	if (come(hurdle->comm, &hurdle->condition))
+		return 1;
+	if (hurdle->until_ns == UINT64_MAX)
+		return 0;
+	now_ns = rpi_now_ns();
+	if (!hurdle->until_ns) {
+		limit_ns = rpi_comm_limit_ns(hurdle->comm, hurdle->timeout_ns);
+		if (__builtin_add_overflow(now_ns, limit_ns, &hurdle->until_ns))
+			hurdle->until_ns = UINT64_MAX;
+		return 0;
+	}
+	if (now_ns < hurdle->until_ns)
+		return 0;
+	describe_late(hurdle->comm, hurdle->buffer, hurdle->offset, &hurdle->condition,
+		      hurdle->timeout_ns, text);
+	return rpi_fail(-ETIMEDOUT, "waits: %s", text);
+}
+
+static int nothing(const struct rp_arg *args, size_t nargs)
+{
+	(void)args;
+	(void)nargs;
+	return 0;
+}
+
+static int fill_hurdle(const struct rp_signal *signal, struct signal_hurdle *hurdle)
+{
+	static const char call[] = "chip_submit_wait";
+	int err;
+
+	if (!signal || !signal->comm)
+		return rpi_fail(-EINVAL, "%s: signal%s NULL, expected %s", call,
+				signal ? "->comm" : "", signal ? "a domain" : "a signal");
+	if (signal->reserved)
+		return rpi_fail(-EINVAL, "%s: signal->reserved %" PRIu32 ", expected 0",
+				call, signal->reserved);
+	hurdle->comm = signal->comm;
+	hurdle->condition.compare = signal->compare;
+	hurdle->condition.expected = signal->expected;
+	hurdle->buffer = signal->buffer;
+	hurdle->offset = signal->offset;
+	hurdle->timeout_ns = signal->timeout_ns;
+	err = find_condition(signal->comm, call, signal->buffer, signal->offset,
+			     &hurdle->condition);
+	return err ? err : check_timeout(signal->comm, call, signal->timeout_ns);
+}
+
+int rp_chip_submit_wait(struct rp_chip *chip, const struct rp_signal *signal,
+			const struct rp_kernel *kernel, rp_kernel_id *id_out)
+{
+	struct signal_hurdle hurdle = {
+		.hurdle = { .ask = ask_signal, .bytes = sizeof(hurdle) },
+	};
+	int err = fill_hurdle(signal, &hurdle);
+	struct rp_kernel waiting;
+
+	if (!err && !kernel)
+		err = rpi_fail(-EINVAL,
+			       "chip_submit_wait: kernel NULL, expected a kernel");
+	if (rpi_unlikely(err))
+		return rpi_server_runtime_refuse(chip, err);
+	waiting = *kernel;
+	if (!waiting.fn)
+		waiting.fn = nothing;
+	return rpi_server_submit_behind(chip, "rp_chip_submit_wait", &waiting,
+					&hurdle.hurdle, id_out);
 }
 
 void rp_comm_fence(void)

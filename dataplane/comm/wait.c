@@ -30,7 +30,7 @@ static bool come_or_hopeless(struct rp_chip *chip, const void *what)
 	return awaited->ready(awaited->comm, awaited->what) || hopeless(chip);
 }
 
-static uint64_t limit_ns(const struct rp_comm *comm, int64_t timeout_ns)
+uint64_t rpi_comm_limit_ns(const struct rp_comm *comm, int64_t timeout_ns)
 {
 	if (!timeout_ns)
 		timeout_ns = comm->timeout_ns;
@@ -39,7 +39,7 @@ static uint64_t limit_ns(const struct rp_comm *comm, int64_t timeout_ns)
 
 double rpi_comm_seconds(const struct rp_comm *comm, int64_t timeout_ns)
 {
-	return (double)limit_ns(comm, timeout_ns) * 1e-9;
+	return (double)rpi_comm_limit_ns(comm, timeout_ns) * 1e-9;
 }
 
 /* Only on the turns that read the clock; to them a wait has begun a few turns late. */
@@ -71,7 +71,7 @@ int rpi_comm_await(const struct rp_comm *comm, rpi_comm_ready_fn ready, const vo
 		   int64_t timeout_ns)
 {
 	const struct awaited awaited = { comm, ready, what };
-	uint64_t limit = limit_ns(comm, timeout_ns);
+	uint64_t limit = rpi_comm_limit_ns(comm, timeout_ns);
 	struct rp_chip *chip = comm->chip;
 	struct rpi_spin_wait wait;
 	int err;

@@ -164,6 +164,7 @@ struct rpi_peer_counts {
 	_Atomic uint64_t arena_misses;
 	_Atomic uint64_t arena_builds;
 	_Atomic uint64_t arena_build_ns;
+	_Atomic uint64_t arena_grown_bytes;
 	_Atomic uint64_t arena_bytes; /* of the arenas there are now */
 };
 
@@ -190,7 +191,8 @@ struct rpi_peer {
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t phase; /* release; enum rpi_phase */
 	_Atomic uint32_t room_futex;  /* bumped when room_seq was reached */
 	_Atomic uint32_t reply_futex; /* bumped when a reply was asked to be told */
-	uint32_t reserved2;
+	/* 1: the process ends itself, start_text says why; released after that. */
+	_Atomic uint32_t gave_up;
 	/* The chip's device memory past its argument scratch; valid once ready. */
 	uint64_t heap_base;
 	uint64_t heap_bytes;

@@ -18,13 +18,24 @@
 #define ARG_BYTES_PER_SLOT 512u
 #define ARG_BYTES_MIN	   ((uint64_t)128 << 10)
 
-static_assert(ARG_BYTES_MIN >= 2 * (RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) *
-				       sizeof(struct rp_arg),
+static_assert(ARG_BYTES_MIN >= 2 * ((RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS) *
+					    sizeof(struct rp_arg) +
+				    RPI_HURDLE_BYTES_MAX),
 	      "the arguments of any kernel fit the ring, wherever its top is");
 
-/* What a prewarmed arena has backed, of each memory of each ring. */
-#define WARM_HEAP_BYTES HUGE_BYTES
-#define WARM_BYTES	((size_t)128 << 10)
+/*
+ * What a prewarmed arena has backed of each ring: of its heap, and of each memory that
+ * only kernels in slots use. Programs use the rings of outer scopes first and most.
+ */
+static const size_t warm_heap_bytes[RP_RING_COUNT] = {
+	(size_t)512 << 10, (size_t)512 << 10, (size_t)128 << 10, (size_t)128 << 10
+};
+#define WARM_SLOT_BYTES ((size_t)128 << 10)
+#define WARM_FEW_BYTES	((size_t)16 << 10)
+
+/* A heap's front is on small pages: a huge one is cleared as a whole by whoever touches
+ * it first, which is most of what a prepare would take. */
+#define SMALL_PAGED_BYTES HUGE_BYTES
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -111,7 +122,7 @@ static void fill_ring(struct rpi_arena *arena, const struct plan *plan, uint32_t
 }
 
 /* Mapped with slack, so that the heaps can begin where a huge page may. */
-static int map(struct rpi_arena *arena, enum rp_page_policy pages)
+static int map(struct rpi_arena *arena)
 {
 	size_t slack = arena->heap_bytes >= HUGE_BYTES ? HUGE_BYTES : 0;
 	uint8_t *at;
@@ -130,11 +141,20 @@ static int map(struct rpi_arena *arena, enum rp_page_policy pages)
 	if (slack > skip)
 		munmap(at + skip + arena->bytes, slack - skip);
 	arena->memory = at + skip;
-	/* A hint. A hugetlb pool that held all the heaps would have to hold 1 GiB. */
-	if (slack)
-		madvise(arena->memory, arena->heap_bytes,
-			pages == RP_PAGES_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 	return 0;
+}
+
+/* Hints. A hugetlb pool that held all the heaps would have to hold 1 GiB. */
+static void choose_pages(const struct rpi_ring *ring, enum rp_page_policy pages)
+{
+	size_t front = ring->heap.size < SMALL_PAGED_BYTES ? (size_t)ring->heap.size
+							   : SMALL_PAGED_BYTES;
+	size_t rest = (size_t)ring->heap.size - front;
+
+	madvise(ring->heap_memory, front, MADV_NOHUGEPAGE);
+	if (rest)
+		madvise(ring->heap_memory + front, rest,
+			pages == RP_PAGES_NEVER ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
 static int build(const struct rpi_sizing *sizing, enum rp_page_policy pages,
@@ -155,14 +175,16 @@ static int build(const struct rpi_sizing *sizing, enum rp_page_policy pages,
 	arena->sizing = *sizing;
 	arena->bytes = plan.bytes;
 	arena->heap_bytes = plan.slots[0];
-	err = map(arena, pages);
+	err = map(arena);
 	if (err) {
 		free(arena);
 		return rpi_fail(-ENOMEM, "arena: reserving %zu bytes: %s", plan.bytes,
 				strerror(-err));
 	}
-	for (i = 0; i < RP_RING_COUNT; i++)
+	for (i = 0; i < RP_RING_COUNT; i++) {
 		fill_ring(arena, &plan, i);
+		choose_pages(&arena->rings[i], pages);
+	}
 	arena->uses = (struct rpi_uses *)(arena->memory + plan.uses);
 	arena->found = (struct rpi_flight **)(arena->memory + plan.found);
 	rpi_uses_init(arena->uses, (struct rpi_use *)(arena->memory + plan.use_memory),
@@ -286,8 +308,38 @@ static size_t least(uint64_t a, uint64_t b)
 	return (size_t)(a < b ? a : b);
 }
 
-int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing)
+void rpi_arena_count(struct rpi_arena_cache *cache, struct rpi_arena *arena)
 {
+	uint32_t i;
+
+	for (i = 0; i < RP_RING_COUNT; i++) {
+		struct rpi_ring *ring = &arena->rings[i];
+
+		if (ring->heap_reach <= ring->heap_known)
+			continue;
+		cache->grown_bytes += ring->heap_reach - ring->heap_known;
+		ring->heap_known = ring->heap_reach;
+	}
+}
+
+static void warm_ring(struct rpi_ring *ring, size_t heap_bytes, size_t slot_bytes)
+{
+	heap_bytes = least(ring->heap.size, heap_bytes);
+	populate((uint8_t *)ring->slots,
+		 least(ring->window * sizeof(*ring->slots), slot_bytes));
+	populate((uint8_t *)ring->edges.edge,
+		 least(ring->edges.size * sizeof(*ring->edges.edge), slot_bytes / 4));
+	populate(ring->args_memory, least(ring->args.size, slot_bytes));
+	populate((uint8_t *)ring->owners, PAGE_BYTES);
+	populate(ring->heap_memory, heap_bytes);
+	if (heap_bytes > ring->heap_known)
+		ring->heap_known = heap_bytes;
+}
+
+int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing,
+		      bool threads)
+{
+	size_t slot_bytes = threads ? WARM_SLOT_BYTES : WARM_FEW_BYTES;
 	struct rpi_arena *arena = find(cache, sizing);
 	uint32_t i;
 	int err;
@@ -297,21 +349,11 @@ int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *si
 		if (err)
 			return err;
 	}
-	for (i = 0; i < RP_RING_COUNT; i++) {
-		const struct rpi_ring *ring = &arena->rings[i];
-
-		populate(ring->heap_memory, least(ring->heap.size, WARM_HEAP_BYTES));
-		populate((uint8_t *)ring->slots,
-			 least(ring->window * sizeof(*ring->slots), WARM_BYTES));
-		populate((uint8_t *)ring->edges.edge,
-			 least(ring->edges.size * sizeof(*ring->edges.edge),
-			       WARM_BYTES / 4));
-		populate(ring->args_memory, least(ring->args.size, WARM_BYTES));
-		populate((uint8_t *)ring->owners, PAGE_BYTES);
-	}
 	populate((uint8_t *)arena->uses, sizeof(*arena->uses));
-	populate((uint8_t *)arena->uses->use, WARM_BYTES);
+	populate((uint8_t *)arena->uses->use, slot_bytes);
 	populate((uint8_t *)arena->found, PAGE_BYTES);
-	arena->populated = true;
+	/* The first ring last, so that it is what the caches hold. */
+	for (i = RP_RING_COUNT; i-- > 0;)
+		warm_ring(&arena->rings[i], warm_heap_bytes[i], slot_bytes);
 	return 0;
 }

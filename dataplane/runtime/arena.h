@@ -29,7 +29,6 @@ struct rpi_arena {
 	uint8_t *memory; /* the mapping; the heaps lie at its front */
 	size_t bytes;
 	size_t heap_bytes; /* of the four heaps, without gaps between */
-	bool populated;
 	uint64_t used_seq; /* of the cache: when it was used last */
 };
 
@@ -41,12 +40,16 @@ struct rpi_arena_cache {
 
 	/* Counted for ever. */
 	uint64_t hits, misses, builds, build_ns;
-	uint64_t bytes; /* of the arenas there are */
+	uint64_t grown_bytes; /* of heaps, used for the first time and not made ahead */
+	uint64_t bytes;	      /* of the arenas there are */
 };
 
 void rpi_arena_cache_init(struct rpi_arena_cache *cache, uint32_t size,
 			  enum rp_page_policy pages);
 void rpi_arena_cache_fini(struct rpi_arena_cache *cache);
+
+/* Count what a run has used of the heaps for the first time. */
+void rpi_arena_count(struct rpi_arena_cache *cache, struct rpi_arena *arena);
 
 /*
  * The arena of a vector, all sizes set: the cached one, or a new one in place of the
@@ -58,7 +61,9 @@ int rpi_arena_get(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing
 		  struct rpi_arena **arena_out);
 
 /* The same ahead of its use, which counts neither as a hit nor as a miss, and have the
- * first part of each of its memories backed. */
-int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing);
+ * first part of each of its memories backed; little of those that only kernels in slots
+ * use, where there are no compute threads. */
+int rpi_arena_prewarm(struct rpi_arena_cache *cache, const struct rpi_sizing *sizing,
+		      bool threads);
 
 #endif

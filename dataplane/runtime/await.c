@@ -9,7 +9,6 @@
  * look and the sleep ends the sleep at once.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -19,11 +18,8 @@
 #define PATIENT_NS   20000u
 #define IMPATIENT_NS 1000u
 
-/* Between two looks whether the run is to end early, and at kernels that wait for their
- * `ready` where nobody else looks. */
-#define LOOK_NS	      2000000u
-#define READY_LOOK_NS 20000u
-#define READY_SPINS   1000u
+/* Between two looks whether the run is to end early. */
+#define LOOK_NS 2000000u
 
 static bool ended(const struct rpi_flight *slot)
 {
@@ -42,29 +38,31 @@ static void look_at_cancel(struct rpi_runtime *runtime)
 		      "rp_chip_submit: the run has failed elsewhere");
 }
 
-static void sleep_for(struct rpi_runtime *runtime, struct rpi_flight *slot)
+/* `misses`: there are kernels in the queue, which are not to start yet. */
+static void sleep_for(struct rpi_runtime *runtime, struct rpi_flight *slot,
+		      uint64_t most_ns, bool misses)
 {
 	uint32_t bell =
 		atomic_load_explicit(&runtime->awaited_bell, memory_order_acquire);
 
 	atomic_store_explicit(&runtime->awaited, slot, memory_order_seq_cst);
 	if (!atomic_load_explicit(&slot->done, memory_order_seq_cst) &&
-	    !rpi_ready_any(&runtime->ready))
+	    (misses || !rpi_ready_any(&runtime->ready)))
 		rpi_futex_wait(&runtime->awaited_bell, bell, RPI_FUTEX_PRIVATE,
-			       rpi_now_ns() + LOOK_NS);
+			       rpi_now_ns() + most_ns);
 	/* Relaxed: a ring that is too late only ends the next sleep. */
 	atomic_store_explicit(&runtime->awaited, NULL, memory_order_relaxed);
 }
 
-/* Without a crew: all that is left waits for its `ready`. */
-static void idle_alone(struct rpi_runtime *runtime)
+/* All that might start waits for something outside. A crew looks too. */
+static void bide(struct rpi_runtime *runtime, struct rpi_flight *slot)
 {
-	struct timespec moment = { .tv_nsec = READY_LOOK_NS };
+	uint64_t sleep_ns = rpi_hand_bide_ns(&runtime->hand);
 
-	if (runtime->hand.misses < READY_SPINS)
-		rpi_cpu_pause();
-	else
-		nanosleep(&moment, NULL);
+	if (!sleep_ns)
+		return;
+	look_at_cancel(runtime);
+	sleep_for(runtime, slot, sleep_ns, true);
 }
 
 void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
@@ -73,23 +71,25 @@ void rpi_await(struct rpi_runtime *runtime, struct rpi_flight *slot)
 		rpi_clock_from_ns(runtime->config.patient ? PATIENT_NS : IMPATIENT_NS);
 	uint64_t begin = 0;
 
+	/* Relaxed: for the watch, whom a moment's difference is none. */
+	atomic_store_explicit(&runtime->awaiting, 1, memory_order_relaxed);
 	while (!ended(slot)) {
-		if (rpi_hand_work(&runtime->hand) == RPI_WORK_RAN) {
+		enum rpi_work work = rpi_hand_work(&runtime->hand);
+
+		if (work == RPI_WORK_RAN) {
 			begin = 0;
-			continue;
-		}
-		if (!runtime->config.compute_threads) {
-			look_at_cancel(runtime);
-			idle_alone(runtime);
+		} else if (work == RPI_WORK_MISS) {
+			bide(runtime, slot);
 		} else if (!begin) {
 			begin = rpi_clock_ticks();
 		} else if (rpi_clock_ticks() - begin < budget) {
 			rpi_cpu_pause();
 		} else {
 			look_at_cancel(runtime);
-			sleep_for(runtime, slot);
+			sleep_for(runtime, slot, LOOK_NS, false);
 		}
 	}
+	atomic_store_explicit(&runtime->awaiting, 0, memory_order_relaxed);
 }
 
 bool rpi_pass(struct rpi_runtime *runtime)

@@ -13,17 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/testing.h"
 #include "runtime/runtime.h"
 
-#define PATIENT_NS    20000u
-#define IMPATIENT_NS  1000u
-#define READY_LOOK_NS 20000u
-#define READY_SPINS   1000u
+#define PATIENT_NS   20000u
+#define IMPATIENT_NS 1000u
 
 static bool stopped(struct rpi_runtime *runtime)
 {
@@ -69,19 +66,27 @@ static void sleep_idle(struct rpi_runtime *runtime, struct rpi_hand *hand)
 		atomic_fetch_sub_explicit(&runtime->sleepers, 1, memory_order_seq_cst);
 }
 
+/* What is in the queue waits for something outside. A kernel that comes to it meanwhile
+ * ends the sleep; one that has come a moment before waits for the sleep's end. */
+static void bide(struct rpi_runtime *runtime, struct rpi_hand *hand)
+{
+	uint64_t sleep_ns = rpi_hand_bide_ns(hand);
+
+	if (!sleep_ns || stopped(runtime))
+		return;
+	atomic_store_explicit(&hand->asleep, 1, memory_order_seq_cst);
+	atomic_fetch_add_explicit(&runtime->sleepers, 1, memory_order_seq_cst);
+	rpi_futex_wait(&hand->asleep, 1, RPI_FUTEX_PRIVATE, rpi_now_ns() + sleep_ns);
+	if (atomic_exchange_explicit(&hand->asleep, 0, memory_order_seq_cst))
+		atomic_fetch_sub_explicit(&runtime->sleepers, 1, memory_order_seq_cst);
+}
+
 static void idle(struct rpi_runtime *runtime, struct rpi_hand *hand, enum rpi_work work)
 {
-	struct timespec moment = { .tv_nsec = READY_LOOK_NS };
-
-	if (work == RPI_WORK_NONE) {
-		if (!spin(runtime))
-			sleep_idle(runtime, hand);
-	} else if (hand->misses < READY_SPINS) {
-		rpi_cpu_pause();
-	} else {
-		/* What is in the queue waits for something outside. */
-		nanosleep(&moment, NULL);
-	}
+	if (work == RPI_WORK_MISS)
+		bide(runtime, hand);
+	else if (!spin(runtime))
+		sleep_idle(runtime, hand);
 }
 
 static void *work_on(void *arg)

@@ -50,6 +50,16 @@ int rpi_fault_kernel(struct rpi_fault *fault, const char *name, uint64_t index,
 	return rpi_fault_set(fault, status, text);
 }
 
+int rpi_fault_hurdle(struct rpi_fault *fault, const struct rpi_flight *slot, int status)
+{
+	char text[RPI_ERROR_BYTES];
+
+	rpi_format(text, sizeof(text), "kernel %" PRIu64 " '%s' (ring %u): %s",
+		   slot->index, slot->name ? slot->name : "", slot->ring,
+		   rp_last_error());
+	return rpi_fault_set(fault, status, text);
+}
+
 int rpi_fault_repeat(struct rpi_fault *fault)
 {
 	/* K4. Its finder is about to. */

@@ -10,7 +10,8 @@
  *               or finds `edges` closed (acquire) -> the consumer sees what was written
  *   K3 done     a hand has touched the slot for the last time -> `done` (release);
  *               the submitter's `done` (acquire) -> may reuse slot, arguments, edges,
- * heap Invariant: `done` of a slot is 1 only between its kernel's end and its reuse; only
+ *               heap
+ * Invariant: `done` of a slot is 1 only between its kernel's end and its reuse; only
  * the submitter starts a use, only the hand that ran the kernel ends it.
  */
 #ifndef RPI_RUNTIME_FLIGHT_H
@@ -19,6 +20,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <ringplane/kernel.h>
@@ -26,6 +28,19 @@
 #include "base/cpu.h"
 
 struct rpi_flight;
+
+/*
+ * What a kernel waits for outside the runtime, besides its `ready`. Copied with all that
+ * `bytes` says, and then its kernel's alone: asked by one hand at a time (K1, R1).
+ */
+struct rpi_hurdle {
+	/* 1: it has come; 0: not yet; a negative errno with this thread's error line: it
+	 * never will, and the run fails. Quick. */
+	int (*ask)(struct rpi_hurdle *hurdle);
+	size_t bytes; /* of the struct that this begins; a multiple of 8 */
+};
+
+#define RPI_HURDLE_BYTES_MAX 128u
 
 struct rpi_edge {
 	struct rpi_edge *next;
@@ -60,6 +75,9 @@ struct rpi_flight {
 	uint64_t heap_next; /* where the next block begins; UINT64_MAX: no later one */
 	uint32_t uses;	    /* its entries in the overlap map */
 	bool has_block;	    /* of the heap */
+
+	/* As the first line: NULL, or behind the arguments. */
+	struct rpi_hurdle *hurdle;
 
 	/* Kernels of each ring that were given this one's outputs: those before. */
 	_Alignas(RPI_CACHE_LINE) uint64_t hold[RP_RING_COUNT];

@@ -4,8 +4,17 @@
  *
  * Never: an allocation, a lock, a log line; a system call only to wake a sleeper.
  */
+#include "base/clock.h"
 #include "base/futex.h"
 #include "runtime/runtime.h"
+
+/* What is not to start yet is asked this often before anybody sleeps; then the sleeps
+ * grow with the wait, of which they are a share at most. */
+#define PATIENT_SPINS	1000u
+#define IMPATIENT_SPINS 50u
+#define BIDE_NS_MIN	20000u
+#define BIDE_NS_MAX	500000u
+#define BIDE_SHARE	8u
 
 void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot)
 {
@@ -70,6 +79,44 @@ static void put_aside(struct rpi_hand *hand, struct rpi_flight *slot)
 	}
 }
 
+/* 1: it may start; 0: not yet; negative: the run has failed. */
+static __attribute__((noinline)) int ask(struct rpi_runtime *runtime,
+					 struct rpi_flight *slot)
+{
+	int come;
+
+	if (slot->ready && !slot->ready(slot->args, slot->arg_count))
+		return 0;
+	come = slot->hurdle ? slot->hurdle->ask(slot->hurdle) : 1;
+	return come < 0 ? rpi_fault_hurdle(&runtime->fault, slot, come) : come;
+}
+
+uint64_t rpi_hand_bide_ns(struct rpi_hand *hand)
+{
+	struct rpi_runtime *runtime = hand->runtime;
+	uint32_t spins = runtime->config.patient ? PATIENT_SPINS : IMPATIENT_SPINS;
+	uint64_t now_ns, share;
+
+	if (hand->misses < spins) {
+		rpi_cpu_pause();
+		return 0;
+	}
+	if (!hand->bide_since_ns) {
+		hand->bided = hand->misses;
+		hand->bide_since_ns = rpi_now_ns();
+		return BIDE_NS_MIN;
+	}
+	/* All of them between two sleeps. */
+	if (hand->misses - hand->bided < rpi_ready_count(&runtime->ready))
+		return 0;
+	hand->bided = hand->misses;
+	now_ns = rpi_now_ns();
+	share = (now_ns - hand->bide_since_ns) / BIDE_SHARE;
+	if (share < BIDE_NS_MIN)
+		return BIDE_NS_MIN;
+	return share < BIDE_NS_MAX ? share : BIDE_NS_MAX;
+}
+
 enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 {
 	struct rpi_runtime *runtime = hand->runtime;
@@ -83,18 +130,26 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 	if (!slot)
 		return RPI_WORK_NONE;
 	if (rpi_likely(!rpi_fault_is(&runtime->fault))) {
-		if (rpi_unlikely(slot->ready) &&
-		    !slot->ready(slot->args, slot->arg_count)) {
+		int come = rpi_likely(!slot->ready && !slot->hurdle) ? 1
+								     : ask(runtime, slot);
+
+		if (rpi_unlikely(!come)) {
 			put_aside(hand, slot);
 			hand->misses++;
 			return RPI_WORK_MISS;
 		}
-		status = slot->fn(slot->args, slot->arg_count);
+		if (rpi_unlikely(runtime->watched))
+			rpi_turn_begin(&hand->turn, slot->name, slot->index, slot->ring);
+		status = come > 0 ? slot->fn(slot->args, slot->arg_count) : 0;
 		if (rpi_unlikely(status))
 			rpi_fault_kernel(&runtime->fault, slot->name, slot->index,
 					 slot->ring, status);
 	}
 	hand->misses = 0;
+	hand->bide_since_ns = 0;
+	/* Before others may see its end, and the submitter submit more. */
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_end(&hand->turn);
 	complete(hand, slot);
 	return RPI_WORK_RAN;
 }

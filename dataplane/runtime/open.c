@@ -22,6 +22,11 @@ int rpi_runtime_open(const struct rpi_runtime_config *config,
 	rpi_arena_cache_init(&runtime->cache, config->arena_cache, config->pages);
 	rpi_ready_init(&runtime->ready);
 	err = rpi_crew_start(runtime);
+	if (!err) {
+		err = rpi_watch_start(runtime);
+		if (err)
+			rpi_crew_stop(runtime);
+	}
 	if (err) {
 		free(runtime);
 		return err;
@@ -34,6 +39,7 @@ void rpi_runtime_close(struct rpi_runtime *runtime)
 {
 	if (!runtime)
 		return;
+	rpi_watch_stop(runtime);
 	rpi_crew_stop(runtime);
 	rpi_arena_cache_fini(&runtime->cache);
 	free(runtime);
@@ -45,7 +51,8 @@ int rpi_runtime_prewarm(struct rpi_runtime *runtime, const struct rp_run_config 
 
 	rpi_sizing_from_config(config, &asked);
 	rpi_sizing_resolve(&asked, &runtime->config.env, &sizing);
-	return rpi_arena_prewarm(&runtime->cache, &sizing);
+	return rpi_arena_prewarm(&runtime->cache, &sizing,
+				 runtime->config.compute_threads > 0);
 }
 
 void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *config)
@@ -101,6 +108,7 @@ static void vacate(struct rpi_runtime *runtime)
 		assert(rings[i].tail == rings[i].head);
 		runtime->heads[i] = rings[i].head;
 	}
+	rpi_arena_count(&runtime->cache, runtime->arena);
 	runtime->arena = NULL;
 }
 
@@ -156,5 +164,7 @@ int rpi_runtime_ring_state(struct rpi_runtime *runtime, uint32_t ring_idx,
 		   ring->heap_peak);
 	fill_usage(&state_out->dep_pool, ring->edges.size, rpi_edges_used(&ring->edges),
 		   ring->edges.peak);
+	fill_usage(&state_out->overlap_map, runtime->arena->uses->size,
+		   runtime->arena->uses->count, runtime->arena->uses->peak);
 	return 0;
 }

@@ -46,6 +46,14 @@ bool rpi_ready_put(struct rpi_ready *ready, struct rpi_flight *slot);
 /* NULL: there is none, or the first is still being put. */
 struct rpi_flight *rpi_ready_take(struct rpi_ready *ready);
 
+/* How many there are, more or less. */
+static inline uint64_t rpi_ready_count(struct rpi_ready *ready)
+{
+	/* Relaxed: others move both meanwhile. */
+	return atomic_load_explicit(&ready->put_at, memory_order_relaxed) -
+	       atomic_load_explicit(&ready->take_at, memory_order_relaxed);
+}
+
 /* Whether some have been put, or are about to be, and not been taken. */
 static inline bool rpi_ready_any(struct rpi_ready *ready)
 {

@@ -53,6 +53,8 @@ void *rpi_ring_take_block(struct rpi_ring *ring, uint64_t begin, uint64_t bytes,
 	used = ring->heap.top - ring->heap.tail;
 	if (used > ring->heap_peak)
 		ring->heap_peak = used;
+	if (offset + bytes > ring->heap_reach)
+		ring->heap_reach = offset + bytes;
 	return ring->heap_memory + offset;
 }
 

@@ -6,7 +6,8 @@
  *
  *	tail <= done <= head, head - tail <= window
  *	  [tail, done)   have ended; kept for an open scope, or for kernels that were
- *given their outputs [done, head)   the first of them has not been seen to end
+ *	                 given their outputs
+ *	  [done, head)   the first of them has not been seen to end
  *
  * Kernels that run as they are submitted never come into the slots ("plain" ones): done
  * is head then, and what is kept is what open scopes pin. Plain kernels are taken only
@@ -60,6 +61,10 @@ struct rpi_ring {
 
 	uint64_t window_peak;
 	uint64_t heap_peak;
+	/* How far into the heap's memory a block has reached, and how much of that was
+	 * backed ahead or is counted as growth. */
+	uint64_t heap_reach;
+	uint64_t heap_known;
 };
 
 static inline struct rpi_flight *rpi_ring_slot(const struct rpi_ring *ring, uint64_t seq)

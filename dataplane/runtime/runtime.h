@@ -22,6 +22,7 @@
 #include "memory/view.h"
 #include "runtime/arena.h"
 #include "runtime/ready.h"
+#include "runtime/turn.h"
 
 #define RPI_COMPUTE_THREADS_MAX 256u
 #define RPI_KERNEL_ARGS_MAX	(RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS)
@@ -37,6 +38,12 @@ struct rpi_runtime_config {
 	const cpu_set_t *cpus; /* where compute threads may run; NULL: as the opener */
 	/* Whether the run is to end early; asked while the submitter waits. NULL: no. */
 	bool (*cancelled)(void *context);
+	/* How long no kernel may end, while there are some, until the run fails; 0: for
+	 * ever. */
+	uint64_t stall_ns;
+	/* A kernel runs without end: the process can't be used any more. May return.
+	 * Called by the watch; NULL: no. */
+	void (*abandon)(void *context, const char *text);
 	void *context;
 };
 
@@ -44,8 +51,11 @@ struct rpi_runtime_config {
 struct rpi_hand {
 	struct rpi_runtime *runtime;
 	struct rpi_flight *own; /* kernels that it made ready and kept */
-	uint32_t misses;	/* kernels in a row that were not `ready` */
+	uint32_t misses;	/* kernels in a row that were not to start yet */
+	uint32_t bided;		/* of them, at the last sleep */
+	uint64_t bide_since_ns; /* when it had spun enough for them; 0: it has not */
 	pthread_t thread;
+	struct rpi_turn turn; /* W1 */
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
 	 * in `sleepers`. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t asleep;
@@ -54,7 +64,7 @@ struct rpi_hand {
 /* What came of looking for a kernel to run. */
 enum rpi_work {
 	RPI_WORK_NONE = 0, /* nobody may start */
-	RPI_WORK_MISS = 1, /* one was not `ready`, and went to the end of the queue */
+	RPI_WORK_MISS = 1, /* one waits for something, and went to the end of the queue */
 	RPI_WORK_RAN = 2,
 };
 
@@ -104,6 +114,8 @@ struct rpi_runtime {
 	uint64_t heads[RP_RING_COUNT]; /* of the arena that was used last */
 	struct rpi_sizing asked;       /* by the run */
 	bool running;		       /* a run has begun */
+	bool watched;
+	pthread_t watch;
 	struct rpi_arena_cache cache;
 	struct rpi_hand hand;
 	struct rpi_ask ask;
@@ -116,6 +128,10 @@ struct rpi_runtime {
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t sleepers; /* of the crew; crew.c */
 	_Atomic uint32_t crew_bell;
 	_Atomic uint32_t stop;
+	/* For the watch: `kernels`, and whether the submitter waits. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t submitted;
+	_Atomic uint32_t awaiting;
+	_Atomic uint32_t watch_stop;
 	struct rpi_ready ready;
 	struct rpi_hand *crew; /* [config.compute_threads] */
 };
@@ -139,8 +155,16 @@ void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *
  */
 int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_out);
 
-int rpi_runtime_submit(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-		       rp_kernel_id *id_out);
+/* With a hurdle, the kernel waits for it when its dependencies are met. NULL: none. */
+int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
+			      const struct rpi_hurdle *hurdle, rp_kernel_id *id_out);
+
+static inline int rpi_runtime_submit(struct rpi_runtime *runtime,
+				     const struct rp_kernel *kernel, rp_kernel_id *id_out)
+{
+	return rpi_runtime_submit_behind(runtime, kernel, NULL, id_out);
+}
+
 int rpi_runtime_scope_begin(struct rpi_runtime *runtime, enum rp_scope_kind kind);
 int rpi_runtime_scope_end(struct rpi_runtime *runtime);
 int rpi_runtime_drain(struct rpi_runtime *runtime);
@@ -154,6 +178,9 @@ int rpi_fault_set(struct rpi_fault *fault, int code, const char *text);
 /* The same for what a kernel returned; a positive status counts as -EINVAL. */
 __attribute__((cold)) int rpi_fault_kernel(struct rpi_fault *fault, const char *name,
 					   uint64_t index, uint32_t ring, int status);
+/* The same for what a kernel's hurdle says will not come, with this thread's line. */
+__attribute__((cold)) int rpi_fault_hurdle(struct rpi_fault *fault,
+					   const struct rpi_flight *slot, int status);
 
 static inline bool rpi_fault_is(struct rpi_fault *fault)
 {
@@ -246,8 +273,16 @@ bool rpi_pass(struct rpi_runtime *runtime);
 void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot);
 /* Run one kernel that may start. */
 enum rpi_work rpi_hand_work(struct rpi_hand *hand);
+/* All that might start waits for something outside the runtime: spin a little, then say
+ * how long to sleep before the next look, in proportion to the wait so far. 0: look
+ * again at once. */
+uint64_t rpi_hand_bide_ns(struct rpi_hand *hand);
 /* The submitter without a crew: run what may start. */
 void rpi_hand_work_off(struct rpi_hand *hand);
+
+/* watch.c: after the crew has started, before it stops. */
+int rpi_watch_start(struct rpi_runtime *runtime);
+void rpi_watch_stop(struct rpi_runtime *runtime);
 
 /* crew.c */
 int rpi_crew_start(struct rpi_runtime *runtime);

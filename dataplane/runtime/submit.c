@@ -73,7 +73,11 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	pin(scope);
 	ring->done = ring->plain_end = ++ring->head;
 	note_window(ring);
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_begin(&runtime->hand.turn, kernel->name, index, ring_idx);
 	status = kernel->fn(kernel->args, kernel->arg_count);
+	if (rpi_unlikely(runtime->watched))
+		rpi_turn_end(&runtime->hand.turn);
 	if (rpi_likely(!status))
 		return 0;
 	rpi_fault_kernel(&runtime->fault, kernel->name, index, ring_idx, status);
@@ -113,18 +117,20 @@ static void tell_fresh(const struct rpi_ask *ask, struct rp_arg *args)
 }
 
 static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
-			const struct rp_kernel *kernel, uint64_t heap_begin)
+			const struct rp_kernel *kernel, const struct rpi_hurdle *hurdle,
+			uint64_t heap_begin)
 {
 	struct rpi_ring *ring = scope->ring;
 	struct rpi_ask *ask = &runtime->ask;
 	uint64_t arg_bytes = kernel->arg_count * sizeof(*kernel->args);
+	uint64_t all_bytes = arg_bytes + (hurdle ? hurdle->bytes : 0);
 	uint64_t arg_begin;
 	struct rpi_flight *slot;
 	struct rp_arg *args;
 
 	rpi_ring_pass(ring, runtime->arena->uses);
 	rpi_ring_retire(ring, runtime->arena->rings);
-	arg_begin = rpi_room_await(runtime, ring, heap_begin, arg_bytes);
+	arg_begin = rpi_room_await(runtime, ring, heap_begin, all_bytes);
 	slot = rpi_ring_slot(ring, ring->head);
 	fill_slot(slot, kernel, scope->ring_idx, runtime->kernel_count++);
 	args = (struct rp_arg *)(ring->args_memory +
@@ -132,7 +138,10 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	slot->args = args;
 	if (arg_bytes)
 		memcpy(args, kernel->args, arg_bytes);
-	ring->args.top = arg_begin + arg_bytes;
+	slot->hurdle = NULL;
+	if (rpi_unlikely(hurdle))
+		slot->hurdle = memcpy((uint8_t *)args + arg_bytes, hurdle, hurdle->bytes);
+	ring->args.top = arg_begin + all_bytes;
 	slot->arg_mark = ring->args.top;
 	if (ask->fresh_count) {
 		place_fresh(
@@ -152,11 +161,12 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	note_window(ring);
 }
 
-int rpi_runtime_submit(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
-		       rp_kernel_id *id_out)
+int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kernel *kernel,
+			      const struct rpi_hurdle *hurdle, rp_kernel_id *id_out)
 {
 	struct rpi_scope *scope;
 	uint64_t heap_begin = 0;
+	rp_kernel_id id;
 	bool plain;
 	int err;
 
@@ -167,7 +177,7 @@ int rpi_runtime_submit(struct rpi_runtime *runtime, const struct rp_kernel *kern
 		return err;
 	scope = &runtime->scopes[runtime->depth];
 	err = rpi_ask_fill(runtime, kernel);
-	plain = rpi_runtime_serial(runtime) && !kernel->ready;
+	plain = rpi_runtime_serial(runtime) && !kernel->ready && !hurdle;
 	if (plain && rpi_unlikely(!rpi_ring_plain(scope->ring))) {
 		rpi_pass(runtime);
 		plain = rpi_ring_plain(scope->ring);
@@ -177,11 +187,19 @@ int rpi_runtime_submit(struct rpi_runtime *runtime, const struct rp_kernel *kern
 	if (rpi_unlikely(err))
 		return rpi_fault_set(&runtime->fault, err, rp_last_error());
 	runtime->kernels++;
-	if (id_out)
-		*id_out = rpi_id_make(scope->ring_idx, scope->ring->head);
+	if (rpi_unlikely(runtime->watched))
+		atomic_store_explicit(&runtime->submitted, runtime->kernels,
+				      memory_order_release);
+	id = rpi_id_make(scope->ring_idx, scope->ring->head);
 	if (plain)
-		return submit_plain(runtime, scope, kernel, heap_begin);
-	submit_slot(runtime, scope, kernel, heap_begin);
+		err = submit_plain(runtime, scope, kernel, heap_begin);
+	else
+		submit_slot(runtime, scope, kernel, hurdle, heap_begin);
+	/* Last: it may be stored where `deps` was read. */
+	if (id_out)
+		*id_out = id;
+	if (plain)
+		return err;
 	if (!runtime->config.compute_threads) {
 		rpi_hand_work_off(&runtime->hand);
 		rpi_pass(runtime);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <ringplane/comm.h>
 #include <ringplane/export.h>
 #include <ringplane/program.h>
 
@@ -72,7 +73,7 @@ struct rp_kernel {
  * are independent. Without compute threads it has ended when this returns, unless it
  * waits for its `ready`.
  *
- * id_out   NULL: not wanted.
+ * id_out   NULL: not wanted. May be an element of `deps`.
  *
  * Blocks   while a ring of the chip is full, until kernels have ended.
  * Returns  0
@@ -89,6 +90,41 @@ struct rp_kernel {
  */
 RP_API int rp_chip_submit(struct rp_chip *chip, const struct rp_kernel *kernel,
 			  rp_kernel_id *id_out);
+
+/* A cell of this chip's own window for a kernel to wait for; see rp_comm_wait(). */
+struct rp_signal {
+	struct rp_comm *comm;
+	uint32_t buffer;
+	enum rp_compare compare;
+	uint64_t offset;
+	int32_t expected;
+	uint32_t reserved; /* 0 */
+	/* Counted from when the kernels that it follows have ended. RP_WAIT_FOREVER: no
+	 * limit, 0: the domain's. */
+	int64_t timeout_ns;
+};
+
+/*
+ * Submit a kernel that, when those that it follows have ended, waits until
+ * `cell compare expected` holds, and starts then. The kernel waits, no thread does:
+ * others run meanwhile, and the entry goes on. What the notifier stored before is seen
+ * by the kernel and by those that follow it.
+ *
+ * signal   read during the call only.
+ * kernel   its fn may be NULL: then it only waits, for those to follow that name its id
+ *          or its tensors.
+ *
+ * Blocks   as rp_chip_submit(). A run ends when its waits have.
+ * Returns  as rp_chip_submit(), and
+ *          -EINVAL  a NULL, no such buffer, not RP_INT32, past its end, no such
+ *                   comparison, timeout_ns, reserved
+ *          The run, and later calls in it, fail with
+ *          -ETIMEDOUT  it did not come; the line names kernel and ring, and as that of
+ *                      rp_comm_wait() rank, buffer, offset, value seen and expected
+ *          -ECANCELED  the run has failed elsewhere
+ */
+RP_API int rp_chip_submit_wait(struct rp_chip *chip, const struct rp_signal *signal,
+			       const struct rp_kernel *kernel, rp_kernel_id *id_out);
 
 enum rp_scope_kind {
 	RP_SCOPE_AUTO = 0,   /* arguments make dependencies */
@@ -118,7 +154,7 @@ RP_API int rp_chip_drain(struct rp_chip *chip);
 
 /* How full one ring has been. */
 struct rp_ring_usage {
-	uint64_t size; /* in force: slots, bytes, or edges */
+	uint64_t size; /* in force: slots, bytes, edges, or tensors */
 	uint64_t in_use;
 	uint64_t peak; /* since the rings were built */
 };
@@ -127,6 +163,9 @@ struct rp_ring_state {
 	struct rp_ring_usage task_window;
 	struct rp_ring_usage heap;
 	struct rp_ring_usage dep_pool;
+	/* Tensors of kernels that have not ended: one map for all rings of the chip, of a
+	 * fixed size; full, it presses back. */
+	struct rp_ring_usage overlap_map;
 };
 
 /* Look at one ring. Returns 0, or -EINVAL for a ring past RP_RING_COUNT - 1. */

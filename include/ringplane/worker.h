@@ -163,6 +163,14 @@ struct rp_worker_options {
 	 * chip's own joins in while it waits. 0: that one alone. At most 256. */
 	uint32_t compute_threads;
 
+	/* How long no kernel of a run may end, while some have not, until the run is
+	 * given up: a last net, for kernels that never end. What only waits (for a
+	 * `ready`, for a signal) fails the run with -ETIMEDOUT. A kernel that runs can't
+	 * be stopped: its chip's process ends, and the worker with it (-EOWNERDEAD). Both
+	 * lines name kernel and ring. Must exceed the longest kernel by far. Default 0:
+	 * no limit. */
+	double kernel_timeout_s;
+
 	/* Arenas of the chip runtime that each chip keeps, one per sizing of the rings.
 	 * Default 1, at most 16. */
 	uint32_t arena_cache;
@@ -409,6 +417,8 @@ struct rp_worker_stats {
 	uint64_t arena_builds;	 /* at prepare, and for each miss */
 	uint64_t arena_build_ns; /* what those took */
 	uint64_t arena_bytes;	 /* of the arenas that chips hold now, as sized */
+	/* Of heaps of the rings: used for the first time, and not backed ahead. */
+	uint64_t arena_grown_bytes;
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

@@ -3,13 +3,15 @@
  * Random programs of kernels, each run with no compute thread, one, and more, in several
  * sizes of rings, and compared byte by byte with a serial execution.
  *
- * graph_stress [--seconds S] [--seed N] [--ops N] [--once] [--break]
+ * graph_stress [--seconds S] [--seed N] [--ops N] [--once] [--break] [--crowd]
  *
  *   --seed    the first program's seed; the next ones count up
  *   --once    that one program only
  *   --break   leave the dependencies out: must fail
+ *   --crowd   all threads on one CPU: several times as many as there are CPUs
  */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,17 @@ static int try_seed(uint64_t seed, uint32_t ops, bool break_it)
 	return 0;
 }
 
+static void crowd(void)
+{
+	cpu_set_t one;
+	int cpu = sched_getcpu();
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu < 0 ? 0 : (size_t)cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		perror("graph_stress: sched_setaffinity");
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t seed = (uint64_t)time(NULL), seconds = 2, count = 0;
@@ -63,6 +76,8 @@ int main(int argc, char **argv)
 			once = true;
 		else if (!strcmp(argv[i], "--break"))
 			break_it = true;
+		else if (!strcmp(argv[i], "--crowd"))
+			crowd();
 		else if (i + 1 < argc && !strcmp(argv[i], "--seconds"))
 			seconds = strtoull(argv[++i], NULL, 0);
 		else if (i + 1 < argc && !strcmp(argv[i], "--seed"))
