@@ -280,6 +280,112 @@ static void a_failure_after_tasks_were_enqueued_is_terminal(void **state)
 	}
 }
 
+/* --- One after the other ------------------------------------------------------------ */
+
+#define GATE 5
+
+static int gate_on_chip_0(struct rp_run *run, void *arg)
+{
+	int err = TASK(run, 0, ENTRY_GATE, rp_arg_u64(GATE));
+	int status = *(int *)arg;
+
+	return err || !status ? err : TASK(run, 0, ENTRY_FAIL, rp_arg_i64(status));
+}
+
+static int note_on_chip_1(struct rp_run *run, void *arg)
+{
+	(void)arg;
+	return TASK(run, 1, ENTRY_NOTE, rp_arg_u64(1));
+}
+
+static int no_task(struct rp_run *run, void *arg)
+{
+	(void)run;
+	(void)arg;
+	return 0;
+}
+
+static void open_support(struct bed *bed, bool persistent)
+{
+	struct rp_worker_options options;
+
+	bed_options(&options, 2);
+	options.persistent = persistent;
+	bed_open_with(bed, &options);
+}
+
+static void requests_are_worked_off_one_after_the_other(void **state)
+{
+	struct rp_handle first, second;
+	struct bed bed;
+	int good = 0;
+
+	for (int persistent = 0; persistent < 2; persistent++) {
+		bed_setup(state);
+		open_support(&bed, persistent);
+		assert_ok(bed_submit(&bed, gate_on_chip_0, &good, &first));
+		gate_await_entered(GATE, 1);
+		assert_ok(bed_submit(&bed, note_on_chip_1, NULL, &second));
+		if (persistent) {
+			bed_give_a_chance();
+			assert_int_equal(atomic_load(&board->note_count), 0);
+		} else {
+			assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+		}
+		gate_open(GATE);
+		assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+		assert_int_equal(atomic_load(&board->note_count), 1);
+		assert_ok(rp_handle_wait(first, RP_WAIT_FOREVER));
+		bed_close(&bed);
+	}
+}
+
+static void a_run_in_flight_behind_a_failure_ends_with_it(void **state)
+{
+	struct rp_handle first, second;
+	int bad = -EIO, good = 0;
+	struct bed bed;
+
+	for (int round = 0; round < 50; round++) {
+		bed_setup(state);
+		open_support(&bed, true);
+		assert_ok(bed_submit(&bed, gate_on_chip_0, &bad, &first));
+		gate_await_entered(GATE, 1);
+		assert_ok(bed_submit(&bed, round % 3 ? note_on_chip_1 : gate_on_chip_0,
+				     &good, &second));
+		gate_open(GATE);
+		/* Whoever is asked first. */
+		if (round % 2)
+			assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+		assert_int_equal(rp_handle_wait(second, RP_WAIT_FOREVER), -EIO);
+		assert_says("run 1: entry 'fail'");
+		assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+		assert_int_equal(bed_run(&bed, no_task, NULL), -EIO);
+		assert_int_equal(bed_stats(&bed).dispatches_failed, 2);
+		rp_worker_close(bed.worker, RP_WAIT_FOREVER);
+		bed_close(&bed);
+	}
+}
+
+/* It has nothing to do with what the tasks of the other leave. */
+static void a_run_without_tasks_does_not_fail_with_the_one_before(void **state)
+{
+	struct rp_handle first, second;
+	int bad = -EIO;
+	struct bed bed;
+
+	(void)state;
+	open_support(&bed, true);
+	assert_ok(bed_submit(&bed, gate_on_chip_0, &bad, &first));
+	assert_ok(bed_submit(&bed, no_task, NULL, &second));
+	assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+	gate_open(GATE);
+	assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+	assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+	rp_worker_close(bed.worker, RP_WAIT_FOREVER);
+	bed_close(&bed);
+}
+
 static int give_up(struct rp_run *run, void *arg)
 {
 	struct rp_domain *domain;
@@ -410,6 +516,9 @@ int main(void)
 		PROCESS_TEST(equal_names_of_two_programs_stay_apart),
 		PROCESS_TEST(a_changed_specification_is_refused),
 		PROCESS_TEST(a_failure_after_tasks_were_enqueued_is_terminal),
+		PROCESS_TEST(requests_are_worked_off_one_after_the_other),
+		PROCESS_TEST(a_run_in_flight_behind_a_failure_ends_with_it),
+		PROCESS_TEST(a_run_without_tasks_does_not_fail_with_the_one_before),
 		PROCESS_TEST(a_failure_before_any_task_is_not),
 		PROCESS_TEST(a_release_that_fails_reaches_close),
 		PROCESS_TEST(generations_count_the_uses),
