@@ -259,6 +259,53 @@ static void a_changed_specification_is_refused(void **state)
 	bed_close(&bed);
 }
 
+/* The pointers are the same, what they point to is not. */
+static void a_specification_that_changes_in_place_is_noticed(void **state)
+{
+	char name[] = "part", domain[] = "one";
+	struct rp_domain_buffer part = { name, RP_UINT8, RP_BUFFER_DEFAULT, 100 };
+	struct ring ring = ring_of(domain, 4096, RING_FILL, 7);
+	const struct rp_domain_buffer was = part;
+	struct bed bed;
+
+	(void)state;
+	open_persistent(&bed, 2, RP_WINDOWS_RESET_OFF);
+	ring.spec.buffers = &part;
+	ring.spec.buffer_count = 1;
+	assert_ok(ring_run(&bed, ring));
+	ring.act = RING_EXPECT;
+	assert_ok(ring_run(&bed, ring));
+	name[0] = 'c';
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("buffer 0 named 'part', this run says 'cart'");
+	name[0] = 'p';
+	part.dtype = RP_INT8;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's dtype");
+	part = was;
+	part.count++;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's count 100, this run says 101");
+	part = was;
+	part.reset = RP_BUFFER_KEEP;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's reset");
+	part = was;
+	part.name = NULL;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's name");
+	part = was;
+	/* Another name is another domain. */
+	domain[0] = 't';
+	ring.operand = 0;
+	assert_ok(ring_run(&bed, ring));
+	domain[0] = 'o';
+	ring.operand = 7;
+	assert_ok(ring_run(&bed, ring));
+	assert_int_equal(bed_stats(&bed).domains_allocated, 2);
+	bed_close(&bed);
+}
+
 static void a_failure_after_tasks_were_enqueued_is_terminal(void **state)
 {
 	struct bed bed;
@@ -515,6 +562,7 @@ int main(void)
 		PROCESS_TEST(a_buffer_may_be_reset_or_kept_by_itself),
 		PROCESS_TEST(equal_names_of_two_programs_stay_apart),
 		PROCESS_TEST(a_changed_specification_is_refused),
+		PROCESS_TEST(a_specification_that_changes_in_place_is_noticed),
 		PROCESS_TEST(a_failure_after_tasks_were_enqueued_is_terminal),
 		PROCESS_TEST(requests_are_worked_off_one_after_the_other),
 		PROCESS_TEST(a_run_in_flight_behind_a_failure_ends_with_it),

@@ -35,7 +35,7 @@ struct rpi_heap {
 	struct rpi_block **live;	       /* hash by address */
 	uint32_t live_slots;		       /* power of two */
 	uint32_t live_count;
-	uint32_t chip; /* for error lines */
+	uint32_t chip;		 /* for error lines */
 	struct rpi_block *spare; /* records of blocks that have joined others */
 #ifdef RPI_TESTING
 	uint64_t looks; /* blocks looked at so far */
