@@ -309,6 +309,42 @@ static void exhausted_windows_are_an_error_and_come_back(void **state)
 	bed_close(&bed);
 }
 
+/* Most of the windows' memory; waits at the gate, if there is one, or says so. */
+static int take_most(struct rp_run *run, void *arg)
+{
+	struct ring ring = ring_of("most", (size_t)3 << 20, RING_NOTHING, 0);
+	struct rp_domain *domain;
+	int err = rp_run_domain(run, &ring.spec, &domain);
+
+	return err ? err
+		   : TASK(run, 0, ENTRY_GATE, rp_arg_u64(*(uint64_t *)arg),
+			  rp_arg_domain(domain));
+}
+
+static void a_window_is_nobody_elses_while_its_run_is_in_flight(void **state)
+{
+	uint64_t shut = 6, open = 7;
+	struct rp_worker_options options;
+	struct rp_handle handle;
+	struct bed bed;
+
+	(void)state;
+	ring_options(&options, 2);
+	bed_open_with(&bed, &options);
+	gate_open((uint32_t)open);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&board->gates[shut], 0);
+		assert_ok(bed_submit(&bed, take_most, &shut, &handle));
+		assert_int_equal(bed_run(&bed, take_most, &open), -ENOMEM);
+		assert_says("window_memory_bytes");
+		gate_open((uint32_t)shut);
+		assert_ok(rp_handle_wait(handle, RP_WAIT_FOREVER));
+		assert_ok(rp_handle_release(handle));
+		assert_ok(bed_run(&bed, take_most, &open));
+	}
+	bed_close(&bed);
+}
+
 static int too_many(struct rp_run *run, void *arg)
 {
 	struct rp_domain *domain;
@@ -441,6 +477,7 @@ int main(void)
 		PROCESS_TEST(a_name_is_free_again_after_its_release),
 		PROCESS_TEST(a_bad_specification_is_refused_and_leaves_nothing),
 		PROCESS_TEST(exhausted_windows_are_an_error_and_come_back),
+		PROCESS_TEST(a_window_is_nobody_elses_while_its_run_is_in_flight),
 		PROCESS_TEST(there_are_no_more_than_the_limit),
 		PROCESS_TEST(a_failed_run_releases_its_domains),
 		PROCESS_TEST(an_orchestration_can_zero_a_buffer_between_its_tasks),

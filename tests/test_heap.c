@@ -272,6 +272,34 @@ static void without_host_memory_nothing_is_lost(void **state)
 	rpi_test_hook = NULL;
 }
 
+static void records_made_ahead_are_enough_and_come_back(void **state)
+{
+	struct rpi_block *blocks[8];
+
+	(void)state;
+	rpi_test_hook = fail_memory;
+	failing_point = NULL;
+	open_heap(4 * MIB);
+	failing_point = "heap.block";
+	assert_int_equal(rpi_heap_reserve(&heap, 1), -ENOMEM);
+	assert_says("chip 3");
+	failing_point = NULL;
+	assert_ok(rpi_heap_reserve(&heap, COUNT(blocks)));
+	/* None can be made now, and each cut takes one. */
+	failing_point = "heap.block";
+	for (int round = 0; round < 100; round++) {
+		for (size_t i = 0; i < COUNT(blocks); i++) {
+			blocks[i] = must_alloc(UNIT);
+			assert_int_equal(blocks[i]->bytes, UNIT);
+		}
+		for (size_t i = 0; i < COUNT(blocks); i++)
+			rpi_heap_free(&heap, blocks[(i + (size_t)round) % COUNT(blocks)]);
+		assert_whole(4 * MIB);
+	}
+	rpi_heap_fini(&heap);
+	rpi_test_hook = NULL;
+}
+
 /* Who has each unit of the heap, as a model that shares nothing with it. */
 struct model {
 	uint32_t *owner; /* of each unit: live index + 1, 0 free */
@@ -486,6 +514,7 @@ int main(void)
 		cmocka_unit_test(a_hole_of_the_size_is_filled_before_the_rest_is_cut),
 		cmocka_unit_test(memory_that_is_there_is_not_refused),
 		cmocka_unit_test(without_host_memory_nothing_is_lost),
+		cmocka_unit_test(records_made_ahead_are_enough_and_come_back),
 		cmocka_unit_test(ten_thousand_tensors_never_overlap_and_all_come_back),
 		cmocka_unit_test(a_full_heap_refuses_exactly_what_does_not_fit),
 		cmocka_unit_test(the_work_does_not_grow_with_the_tensors),

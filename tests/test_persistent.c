@@ -259,6 +259,53 @@ static void a_changed_specification_is_refused(void **state)
 	bed_close(&bed);
 }
 
+/* The pointers are the same, what they point to is not. */
+static void a_specification_that_changes_in_place_is_noticed(void **state)
+{
+	char name[] = "part", domain[] = "one";
+	struct rp_domain_buffer part = { name, RP_UINT8, RP_BUFFER_DEFAULT, 100 };
+	struct ring ring = ring_of(domain, 4096, RING_FILL, 7);
+	const struct rp_domain_buffer was = part;
+	struct bed bed;
+
+	(void)state;
+	open_persistent(&bed, 2, RP_WINDOWS_RESET_OFF);
+	ring.spec.buffers = &part;
+	ring.spec.buffer_count = 1;
+	assert_ok(ring_run(&bed, ring));
+	ring.act = RING_EXPECT;
+	assert_ok(ring_run(&bed, ring));
+	name[0] = 'c';
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("buffer 0 named 'part', this run says 'cart'");
+	name[0] = 'p';
+	part.dtype = RP_INT8;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's dtype");
+	part = was;
+	part.count++;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's count 100, this run says 101");
+	part = was;
+	part.reset = RP_BUFFER_KEEP;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's reset");
+	part = was;
+	part.name = NULL;
+	assert_int_equal(ring_run(&bed, ring), -EINVAL);
+	assert_says("a buffer's name");
+	part = was;
+	/* Another name is another domain. */
+	domain[0] = 't';
+	ring.operand = 0;
+	assert_ok(ring_run(&bed, ring));
+	domain[0] = 'o';
+	ring.operand = 7;
+	assert_ok(ring_run(&bed, ring));
+	assert_int_equal(bed_stats(&bed).domains_allocated, 2);
+	bed_close(&bed);
+}
+
 static void a_failure_after_tasks_were_enqueued_is_terminal(void **state)
 {
 	struct bed bed;
@@ -278,6 +325,112 @@ static void a_failure_after_tasks_were_enqueued_is_terminal(void **state)
 		assert_int_equal(bed_stats(&bed).domains_released, 1);
 		bed_close(&bed);
 	}
+}
+
+/* --- One after the other ------------------------------------------------------------ */
+
+#define GATE 5
+
+static int gate_on_chip_0(struct rp_run *run, void *arg)
+{
+	int err = TASK(run, 0, ENTRY_GATE, rp_arg_u64(GATE));
+	int status = *(int *)arg;
+
+	return err || !status ? err : TASK(run, 0, ENTRY_FAIL, rp_arg_i64(status));
+}
+
+static int note_on_chip_1(struct rp_run *run, void *arg)
+{
+	(void)arg;
+	return TASK(run, 1, ENTRY_NOTE, rp_arg_u64(1));
+}
+
+static int no_task(struct rp_run *run, void *arg)
+{
+	(void)run;
+	(void)arg;
+	return 0;
+}
+
+static void open_support(struct bed *bed, bool persistent)
+{
+	struct rp_worker_options options;
+
+	bed_options(&options, 2);
+	options.persistent = persistent;
+	bed_open_with(bed, &options);
+}
+
+static void requests_are_worked_off_one_after_the_other(void **state)
+{
+	struct rp_handle first, second;
+	struct bed bed;
+	int good = 0;
+
+	for (int persistent = 0; persistent < 2; persistent++) {
+		bed_setup(state);
+		open_support(&bed, persistent);
+		assert_ok(bed_submit(&bed, gate_on_chip_0, &good, &first));
+		gate_await_entered(GATE, 1);
+		assert_ok(bed_submit(&bed, note_on_chip_1, NULL, &second));
+		if (persistent) {
+			bed_give_a_chance();
+			assert_int_equal(atomic_load(&board->note_count), 0);
+		} else {
+			assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+		}
+		gate_open(GATE);
+		assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+		assert_int_equal(atomic_load(&board->note_count), 1);
+		assert_ok(rp_handle_wait(first, RP_WAIT_FOREVER));
+		bed_close(&bed);
+	}
+}
+
+static void a_run_in_flight_behind_a_failure_ends_with_it(void **state)
+{
+	struct rp_handle first, second;
+	int bad = -EIO, good = 0;
+	struct bed bed;
+
+	for (int round = 0; round < 50; round++) {
+		bed_setup(state);
+		open_support(&bed, true);
+		assert_ok(bed_submit(&bed, gate_on_chip_0, &bad, &first));
+		gate_await_entered(GATE, 1);
+		assert_ok(bed_submit(&bed, round % 3 ? note_on_chip_1 : gate_on_chip_0,
+				     &good, &second));
+		gate_open(GATE);
+		/* Whoever is asked first. */
+		if (round % 2)
+			assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+		assert_int_equal(rp_handle_wait(second, RP_WAIT_FOREVER), -EIO);
+		assert_says("run 1: entry 'fail'");
+		assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+		assert_int_equal(bed_run(&bed, no_task, NULL), -EIO);
+		assert_int_equal(bed_stats(&bed).dispatches_failed, 2);
+		rp_worker_close(bed.worker, RP_WAIT_FOREVER);
+		bed_close(&bed);
+	}
+}
+
+/* It has nothing to do with what the tasks of the other leave. */
+static void a_run_without_tasks_does_not_fail_with_the_one_before(void **state)
+{
+	struct rp_handle first, second;
+	int bad = -EIO;
+	struct bed bed;
+
+	(void)state;
+	open_support(&bed, true);
+	assert_ok(bed_submit(&bed, gate_on_chip_0, &bad, &first));
+	assert_ok(bed_submit(&bed, no_task, NULL, &second));
+	assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+	gate_open(GATE);
+	assert_int_equal(rp_handle_wait(first, RP_WAIT_FOREVER), -EIO);
+	assert_ok(rp_handle_wait(second, RP_WAIT_FOREVER));
+	rp_worker_close(bed.worker, RP_WAIT_FOREVER);
+	bed_close(&bed);
 }
 
 static int give_up(struct rp_run *run, void *arg)
@@ -409,7 +562,11 @@ int main(void)
 		PROCESS_TEST(a_buffer_may_be_reset_or_kept_by_itself),
 		PROCESS_TEST(equal_names_of_two_programs_stay_apart),
 		PROCESS_TEST(a_changed_specification_is_refused),
+		PROCESS_TEST(a_specification_that_changes_in_place_is_noticed),
 		PROCESS_TEST(a_failure_after_tasks_were_enqueued_is_terminal),
+		PROCESS_TEST(requests_are_worked_off_one_after_the_other),
+		PROCESS_TEST(a_run_in_flight_behind_a_failure_ends_with_it),
+		PROCESS_TEST(a_run_without_tasks_does_not_fail_with_the_one_before),
 		PROCESS_TEST(a_failure_before_any_task_is_not),
 		PROCESS_TEST(a_release_that_fails_reaches_close),
 		PROCESS_TEST(generations_count_the_uses),

@@ -44,6 +44,9 @@ static int open_heaps(struct rpi_pool *pool)
 
 		pool->fresh[chip] = base;
 		err = rpi_heap_init(&pool->heaps[chip], chip, base, pool->slice_bytes);
+		/* Each domain's, and the room behind it: a dispatch allocates none. */
+		if (!err)
+			err = rpi_heap_reserve(&pool->heaps[chip], 2 * RP_MAX_DOMAINS);
 	}
 	return err;
 }

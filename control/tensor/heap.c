@@ -30,9 +30,43 @@ static void count_look(struct rpi_heap *heap)
 #endif
 }
 
-static struct rpi_block *new_block(void)
+static int no_memory(uint32_t chip)
+{
+	return rpi_fail(-ENOMEM, "prepare: no memory for the heap of chip %u", chip);
+}
+
+static struct rpi_block *make_block(void)
 {
 	return rpi_test_point("heap.block") ? NULL : calloc(1, sizeof(struct rpi_block));
+}
+
+static struct rpi_block *new_block(struct rpi_heap *heap)
+{
+	struct rpi_block *block = heap->spare;
+
+	if (!block)
+		return make_block();
+	heap->spare = block->after;
+	return block;
+}
+
+/* Kept: whoever gives memory back mostly asks for some again. */
+static void put_aside(struct rpi_heap *heap, struct rpi_block *block)
+{
+	block->after = heap->spare;
+	heap->spare = block;
+}
+
+int rpi_heap_reserve(struct rpi_heap *heap, uint32_t blocks)
+{
+	while (blocks--) {
+		struct rpi_block *block = make_block();
+
+		if (!block)
+			return no_memory(heap->chip);
+		put_aside(heap, block);
+	}
+	return 0;
 }
 
 static struct rpi_block **new_table(uint32_t slots)
@@ -142,7 +176,7 @@ static void grow_hash(struct rpi_heap *heap)
 
 int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes)
 {
-	struct rpi_block *all = new_block();
+	struct rpi_block *all = make_block();
 
 	memset(heap, 0, sizeof(*heap));
 	heap->chip = chip;
@@ -151,8 +185,7 @@ int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t 
 		free(all);
 		free(heap->live);
 		heap->live = NULL;
-		return rpi_fail(-ENOMEM, "prepare: no memory for the heap of chip %u",
-				chip);
+		return no_memory(chip);
 	}
 	heap->live_slots = FIRST_SLOTS;
 	heap->base = base;
@@ -183,6 +216,10 @@ void rpi_heap_fini(struct rpi_heap *heap)
 
 		free(block);
 		block = above;
+	}
+	while ((block = heap->spare)) {
+		heap->spare = block->after;
+		free(block);
 	}
 	free(heap->live);
 	memset(heap, 0, sizeof(*heap));
@@ -249,7 +286,7 @@ static void split(struct rpi_heap *heap, struct rpi_block *block, uint64_t bytes
 
 	if (block->bytes == bytes)
 		return;
-	rest = new_block();
+	rest = new_block(heap);
 	if (!rest)
 		return; /* the block keeps the rest */
 	rest->address = block->address + bytes;
@@ -296,13 +333,13 @@ int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 }
 
 /* `above` joins `block`. */
-static void join(struct rpi_block *block, struct rpi_block *above)
+static void join(struct rpi_heap *heap, struct rpi_block *block, struct rpi_block *above)
 {
 	block->bytes += above->bytes;
 	block->above = above->above;
 	if (block->above)
 		block->above->below = block;
-	free(above);
+	put_aside(heap, above);
 }
 
 void rpi_heap_free(struct rpi_heap *heap, struct rpi_block *block)
@@ -312,13 +349,13 @@ void rpi_heap_free(struct rpi_heap *heap, struct rpi_block *block)
 	heap->live_count--;
 	if (block->above && block->above->free) {
 		unlist_free(heap, block->above);
-		join(block, block->above);
+		join(heap, block, block->above);
 	}
 	if (block->below && block->below->free) {
 		struct rpi_block *below = block->below;
 
 		unlist_free(heap, below);
-		join(below, block);
+		join(heap, below, block);
 		block = below;
 	}
 	list_free(heap, block);

@@ -35,7 +35,8 @@ struct rpi_heap {
 	struct rpi_block **live;	       /* hash by address */
 	uint32_t live_slots;		       /* power of two */
 	uint32_t live_count;
-	uint32_t chip; /* for error lines */
+	uint32_t chip;		 /* for error lines */
+	struct rpi_block *spare; /* records of blocks that have joined others */
 #ifdef RPI_TESTING
 	uint64_t looks; /* blocks looked at so far */
 #endif
@@ -45,6 +46,10 @@ struct rpi_heap {
  * -ENOMEM. */
 int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes);
 void rpi_heap_fini(struct rpi_heap *heap);
+
+/* Make records for so many blocks ahead: until there are more, no call allocates any.
+ * 0 or -ENOMEM. */
+int rpi_heap_reserve(struct rpi_heap *heap, uint32_t blocks);
 
 /* A block that fits closely, or else the smallest list's first that is large enough. 0;
  * -ENOMEM with an error line that says what was asked, what is free, and the largest

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 
 #include "base/error.h"
 #include "completion/event.h"
@@ -70,10 +71,31 @@ static int check_peers(const struct rp_run *run)
 	return 0;
 }
 
+static struct rp_run *other_run(const struct rp_run *run)
+{
+	return &run->plane->runs[!run->frame_idx];
+}
+
+/* One that is under way behind a run that failed works on what that one's tasks have
+ * left: it need not go on. Where it has tasks nobody reads its outcome now: that waits
+ * for this run's. */
+static void cancel_behind(const struct rp_run *run, int status, const char *text)
+{
+	struct rp_run *behind = other_run(run);
+	uint64_t word = atomic_load_explicit(&behind->word, memory_order_acquire);
+	uint64_t seq = word >> RPI_RUN_STATE_BITS;
+
+	if (seq > run->seq && word == rpi_run_word(seq, RPI_RUN_RUNNING) &&
+	    atomic_load_explicit(&behind->frame->peers, memory_order_relaxed) &&
+	    rpi_frame_fail(behind->frame, seq, status, -1, text))
+		rpi_rouse_all(&run->plane->rouser);
+}
+
 /* Before the handle says so: who has heard of the failure finds it at its next submit.
  * Of two runs that fail at once one is the first. */
-static void end_persistence(struct rpi_plane *plane, int status, const char *text)
+static void end_persistence(const struct rp_run *run, int status, const char *text)
 {
+	struct rpi_plane *plane = run->plane;
 	uint32_t none = 0;
 
 	if (!atomic_compare_exchange_strong_explicit(&plane->terminal_taken, &none, 1,
@@ -81,7 +103,9 @@ static void end_persistence(struct rpi_plane *plane, int status, const char *tex
 						     memory_order_relaxed))
 		return;
 	rpi_format(plane->terminal_text, sizeof(plane->terminal_text), "%s", text);
+	plane->terminal_seq = run->seq;
 	atomic_store_explicit(&plane->terminal, status, memory_order_release);
+	cancel_behind(run, status, text);
 }
 
 /* The one collector: outcome to the handle, frame back, waiters told. */
@@ -96,7 +120,7 @@ static void collect(struct rp_run *run, int status, const char *text)
 	if (rpi_unlikely(status)) {
 		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
 		if (plane->persistent && run->task_count)
-			end_persistence(plane, status, text);
+			end_persistence(run, status, text);
 	}
 	if (rpi_unlikely(announce) && plane->handles.slots[run->handle_idx].handed_out) {
 		uint64_t handle = rpi_handles_word(&plane->handles, run->handle_idx);
@@ -144,6 +168,34 @@ static bool seize(struct rp_run *run, uint64_t seq)
 		memory_order_seq_cst, memory_order_relaxed);
 }
 
+/* A persistent worker's runs end in their order: how the one before ended is known
+ * before this one's outcome is. Its tasks have ended, unless this run was cancelled. */
+static void settle_before(const struct rp_run *run, uint64_t seq)
+{
+	struct rp_run *before = other_run(run);
+	uint64_t word = atomic_load_explicit(&before->word, memory_order_acquire);
+	uint64_t before_seq = word >> RPI_RUN_STATE_BITS;
+
+	if (before_seq > seq || word == rpi_run_word(before_seq, RPI_RUN_FREE))
+		return;
+	rpi_run_poll(before, before_seq);
+	while (atomic_load_explicit(&before->word, memory_order_acquire) ==
+	       rpi_run_word(before_seq, RPI_RUN_FINISHING))
+		sched_yield();
+}
+
+/* A run with tasks that a failure went before fails with it. */
+static int inherited(const struct rp_run *run, const char **text_out)
+{
+	const struct rpi_plane *plane = run->plane;
+	int status = atomic_load_explicit(&plane->terminal, memory_order_acquire);
+
+	if (rpi_likely(!status) || !run->task_count || plane->terminal_seq > run->seq)
+		return 0;
+	*text_out = plane->terminal_text;
+	return status;
+}
+
 bool rpi_run_poll(struct rp_run *run, uint64_t seq)
 {
 	uint64_t word = atomic_load_explicit(&run->word, memory_order_acquire);
@@ -157,6 +209,8 @@ bool rpi_run_poll(struct rp_run *run, uint64_t seq)
 	 * seizure fails. */
 	if (!rpi_frame_all_done(run->frame, run->plane->peers))
 		return false;
+	if (run->plane->persistent)
+		settle_before(run, seq);
 	if (!seize(run, seq))
 		return false; /* somebody is at it: over in a moment */
 	status = check_peers(run);
@@ -167,6 +221,8 @@ bool rpi_run_poll(struct rp_run *run, uint64_t seq)
 		status = run->given_up;
 		text = run->fail_text;
 	}
+	if (!status && run->plane->persistent)
+		status = inherited(run, &text);
 	collect(run, status, text);
 	return true;
 }

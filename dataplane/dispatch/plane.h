@@ -150,11 +150,12 @@ struct rpi_plane {
 	void (*retire)(void *context, struct rp_run *run);
 
 	/* A persistent worker: runs follow one another, and the first failure is the
-	 * last word. */
+	 * last word, also of a run that is under way behind it. */
 	bool persistent;
 	uint64_t fence_seq[RP_MAX_PEERS]; /* newest task of a run; under admission */
 	_Atomic uint32_t terminal_taken;  /* by whoever writes the two below */
-	_Atomic int terminal;		  /* its status, release; text valid then */
+	_Atomic int terminal;		  /* its status, release; these are valid then */
+	uint64_t terminal_seq;		  /* the run that failed */
 	char terminal_text[RPI_ERROR_BYTES];
 
 	/* Where finished runs are announced, beside their waiters. */

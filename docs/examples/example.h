@@ -67,7 +67,7 @@ static inline void example_options(int argc, char **argv, const char *about,
 	int which, at;
 
 	example_name = slash ? slash + 1 : argv[0];
-	for (at = 0; options[at].name && at < EXAMPLE_OPTIONS_MAX; at++)
+	for (at = 0; at < EXAMPLE_OPTIONS_MAX && options[at].name; at++)
 		longs[at + 1] = (struct option){ options[at].name,
 						 options[at].max ? required_argument
 								 : no_argument,

@@ -126,7 +126,8 @@ struct rp_worker_options {
 
 	/* Retain comm domains for the worker's life instead of one run's. Runs then are
 	 * worked off one after the other, and the first that fails after it has enqueued
-	 * tasks is the last: every later submit returns its error. Default false. */
+	 * tasks is the last: one in flight behind it, and every later submit, returns its
+	 * error. Default false. */
 	bool persistent;
 	enum rp_window_reset reset_windows; /* RESET and EAGER need `persistent` */
 	enum rp_reset_engine reset_engine;
