@@ -164,14 +164,6 @@ struct rp_worker_options {
 	 * chip's own joins in while it waits. 0: that one alone. At most 256. */
 	uint32_t compute_threads;
 
-	/* How long no kernel of a run may end, while some have not, until the run is
-	 * given up: a last net, for kernels that never end. What only waits (for a
-	 * `ready`, for a signal) fails the run with -ETIMEDOUT. A kernel that runs can't
-	 * be stopped: its chip's process ends, and the worker with it (-EOWNERDEAD). Both
-	 * lines name kernel and ring. Must exceed the longest kernel by far. Default 0:
-	 * no limit. */
-	double kernel_timeout_s;
-
 	/* Arenas of the chip runtime that each chip keeps, one per sizing of the rings.
 	 * Default 1, at most 16. */
 	uint32_t arena_cache;
@@ -179,6 +171,14 @@ struct rp_worker_options {
 	/* The rings to make ready ahead: those that a dispatch with this config uses.
 	 * NULL: those of a dispatch without one. Read during the call only. */
 	const struct rp_run_config *prewarm;
+
+	/* How long no kernel of a run may end, while some have not, until the run is
+	 * given up: a last net, for kernels that never end. What only waits (for a
+	 * `ready`, for a signal) fails the run with -ETIMEDOUT. A kernel that runs can't
+	 * be stopped: its chip's process ends, and the worker with it (-EOWNERDEAD). Both
+	 * lines name kernel and ring. Must exceed the longest kernel by far. Default 0:
+	 * no limit. */
+	double kernel_timeout_s;
 };
 
 RP_API void rp_worker_options_init(struct rp_worker_options *options);

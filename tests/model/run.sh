@@ -91,6 +91,18 @@ frames fails -DFALL -DNO_FALLEN_LOOK
 frames fails -DNO_SECOND_LOOK
 frames fails -DNO_SEIZURE
 frames fails -DCLOSE_PAST_ADMITTED
+crew holds
+crew holds -DBIDE
+crew holds -DKERNELS=5
+crew fails -DNO_RECHECK
+crew fails -DLOOK_EARLY
+crew fails -DANNOUNCE_LATE
+crew fails -DNO_COUNT
+crew fails -DSTOP_ONCE
+await holds
+await fails -DLOOK_FIRST
+await fails -DBELL_LATE
+await fails -DTELL_FIRST
 TABLE
 }
 
