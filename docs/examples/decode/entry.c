@@ -71,7 +71,9 @@ static int meet_sums(struct exchange *exchange, uint32_t k, const float **sums_o
 /* The token that this chip chose last stays in its state. */
 static int32_t *chosen_of(const struct forward *f)
 {
-	return (int32_t *)(f->state + f->layout.chosen);
+	void *chosen = f->state + f->layout.chosen;
+
+	return chosen;
 }
 
 struct pass {
