@@ -54,7 +54,7 @@ int decode_bed_setup(struct bench_case *c)
 	if (!bed)
 		return rpi_fail(-ENOMEM, "%s: no memory", c->name);
 	bed->variant = c->arg;
-	/* Several chips and the caller take what CPUs there are, and a worker for each
+	/* With several chips the caller takes what CPU there is, and a worker for each
 	 * dispatch is prepared by a thread that is not pinned. */
 	bed->pinned = bed->variant->chips < 2 && bed->variant->way != DECODE_ONESHOT;
 	err = open_model(bed);
@@ -108,10 +108,13 @@ static int open_engine(struct bench_case *c)
 		options.spin_us_min = CHIP_SPIN_US_MIN;
 		options.spin_us_max = CHIP_SPIN_US_MAX;
 	}
-	if (bed->pinned) {
-		bench_worker_cpus(c->options, false, cpus, v->chips);
-		cpus[v->chips] = c->options->cpu[BENCH_PARENT];
+	/* Chips that meet ten times a token need a CPU each, be it the caller's. */
+	if (!options.one_shot) {
+		bench_worker_cpus(c->options, v->chips > 1, cpus, v->chips);
 		options.chip_cpus = cpus;
+	}
+	if (bed->pinned) {
+		cpus[v->chips] = c->options->cpu[BENCH_PARENT];
 		err = bench_cpu_allow(cpus, v->chips + 1);
 	} else {
 		err = bench_cpu_allow(NULL, 0);

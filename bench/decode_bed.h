@@ -43,7 +43,7 @@ struct decode_bed {
 	struct checkpoint model;
 	struct engine *engine;
 	struct solo *solo;
-	bool pinned; /* the caller to its CPU, the chip to its peer's */
+	bool pinned; /* the caller, to its CPU */
 	/* The loop: what is fed next, and what is taken next. */
 	int32_t token, fed, taken;
 };

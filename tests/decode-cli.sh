@@ -56,5 +56,22 @@ for word in tokens/s chips ringplane fixed windows arguments; do
 		failed=1
 	fi
 done
+
+# A chip that is killed in the middle: the program says so and ends with 1.
+said=$(mktemp)
+"$decode" --chips 4 --steps 500 --weights host --no-persistent >/dev/null 2>"$said" &
+pid=$!
+chip=
+until [ -n "$chip" ] || ! kill -0 "$pid" 2>/dev/null; do
+	chip=$(cat "/proc/$pid/task/"*/children 2>/dev/null | tr ' ' '\n' | sed -n 2p)
+done
+[ -z "$chip" ] || kill -KILL "$chip"
+status=0
+wait "$pid" || status=$?
+if [ "$status" -ne 1 ] || ! grep -q 'killed by signal 9' "$said"; then
+	echo "decode with a chip killed: status $status, $(cat "$said")"
+	failed=1
+fi
+rm -f "$said"
 [ "$failed" -eq 0 ] || exit 1
 echo "decode-cli: ok"

@@ -18,6 +18,18 @@
 			fail_msg("%d: %s", decode_err, decode_error()); \
 	} while (0)
 
+/* A sanitizer's forward pass takes its time: there the texts are cut. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STEPS_MAX 48
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STEPS_MAX 48
+#endif
+#endif
+#ifndef STEPS_MAX
+#define STEPS_MAX 4096
+#endif
+
 static struct golden cases[GOLDEN_CASES];
 static size_t case_count;
 static struct checkpoint model;
@@ -56,17 +68,24 @@ static void hear(int32_t before, int32_t token, void *user)
 
 static void check_case(struct engine *engine, const struct golden *g)
 {
+	bool cut = g->steps > STEPS_MAX;
+	int32_t steps = cut ? STEPS_MAX : g->steps;
+	size_t count = cut ? (size_t)steps - g->prompt_count + 1 : g->count;
+	/* The text that is known has the prompt in front. */
+	const char *text = g->text + strlen(g->prompt);
 	struct generate_result result;
 	struct heard h = { .count = 0 };
 
+	assert_true(strlen(g->prompt) < strlen(g->text));
 	assert_decodes(generate(engine, &model.config, g->prompt_ids, g->prompt_count,
-				g->steps, hear, &h, &result));
-	assert_int_equal(h.count, g->count);
-	assert_int_equal(result.count, g->count);
-	assert_memory_equal(h.ids, g->ids, g->count * sizeof(h.ids[0]));
-	/* The text that is known has the prompt in front. */
-	assert_true(h.bytes <= strlen(g->text));
-	assert_string_equal(h.text, g->text + strlen(g->text) - h.bytes);
+				steps, hear, &h, &result));
+	assert_int_equal(h.count, count);
+	assert_int_equal(result.count, count);
+	assert_memory_equal(h.ids, g->ids, count * sizeof(h.ids[0]));
+	if (cut)
+		assert_memory_equal(h.text, text, h.bytes);
+	else
+		assert_string_equal(h.text, text);
 }
 
 static void check_all(const struct engine_options *options)

@@ -30,8 +30,8 @@ struct engine {
 	float *logits, *weights, *state;
 	struct candidate *room;
 
-	/* Of decode, the embeddings behind them; what prefill has as well is the same. */
-	struct rp_arg args[PARAM_DECODE_COUNT_MAX + CHIPS_MAX];
+	/* Of decode; what prefill has as well is the same. */
+	struct rp_arg args[PARAM_DECODE_COUNT_MAX];
 	struct rp_arg reports[DEPTH];
 	struct {
 		struct rp_handle handle;
@@ -50,8 +50,8 @@ static int shared(size_t bytes, void *pointer_out)
 
 static int allocate(struct engine *e)
 {
-	size_t chips = (size_t)e->programs.chips;
-	size_t vocab = (size_t)e->programs.config.vocab_size;
+	size_t chips = (size_t)e->programs.head.chips;
+	size_t vocab = (size_t)e->programs.head.config.vocab_size;
 	int err = shared(sizeof(int32_t) * CHUNK_MAX, &e->tokens);
 
 	if (!err)
@@ -65,12 +65,14 @@ static int allocate(struct engine *e)
 			     &e->weights);
 	if (!err && e->options.one_shot)
 		err = shared(sizeof(float) * chips * e->layout.state_floats, &e->state);
-	for (int32_t rank = 0; rank < e->programs.chips && !err; rank++) {
-		const struct shard_head head = { e->programs.config, e->programs.chips,
-						 rank, e->programs.parts };
+	for (int32_t rank = 0; rank < e->programs.head.chips && !err; rank++) {
+		float *weights = e->weights + (size_t)rank * e->layout.weight_floats;
+		struct shard_head head = e->programs.head;
 
-		err = shard_pack(e->checkpoint, &head,
-				 e->weights + (size_t)rank * e->layout.weight_floats);
+		head.rank = rank;
+		err = shard_pack(e->checkpoint, &head, weights);
+		if (!err && e->options.host_weights)
+			shard_add_embedding(e->checkpoint, &head, weights);
 	}
 	return err;
 }
@@ -82,8 +84,8 @@ static int prepare(struct engine *e)
 					  e->programs.probe };
 	struct rp_worker_options options;
 	size_t need = sizeof(float) * (e->layout.weight_floats + e->layout.state_floats +
-				       (size_t)e->programs.config.vocab_size *
-					       (size_t)e->programs.config.dim);
+				       (size_t)e->programs.head.config.vocab_size *
+					       (size_t)e->programs.head.config.dim);
 
 	rp_worker_options_init(&options);
 	options.chip_count = o->chips;
@@ -136,7 +138,7 @@ static int make_resident(struct engine *e, struct rp_arg *arg)
 
 static int make_state(struct engine *e)
 {
-	int64_t chips = e->programs.chips, floats = (int64_t)e->layout.state_floats;
+	int64_t chips = e->programs.head.chips, floats = (int64_t)e->layout.state_floats;
 	/* An empty cache; it is copied once, from memory that need not be shared. */
 	float *zeroes;
 	int err;
@@ -155,51 +157,50 @@ static int make_state(struct engine *e)
 	return err;
 }
 
-/* The embedding is uploaded from where the file is mapped. */
-static int make_embeddings(struct engine *e)
+/* Into each chip's weights, from where the file is mapped: nothing is staged. */
+static int upload_embedding(struct engine *e)
 {
-	const struct model_config *c = &e->programs.config;
-	const int64_t shape[] = { c->vocab_size, c->dim };
-	struct rp_tensor host, tensor;
-	int err = decode_pass(rp_tensor_host(&host,
-					     (void *)(uintptr_t)e->checkpoint->embedding,
-					     RP_FLOAT32, 2, shape));
+	size_t bytes = sizeof(float) * (size_t)e->programs.head.config.vocab_size *
+		       (size_t)e->programs.head.config.dim;
+	int err = 0;
 
-	for (uint32_t chip = 0; chip < e->options.chips && !err; chip++) {
-		tensor = host;
-		if (!e->options.host_weights)
-			err = decode_pass(rp_worker_alloc_tensor(
-				e->worker, chip, RP_FLOAT32, 2, shape, &host, &tensor));
-		e->args[e->programs.decode_count + chip] = rp_arg_tensor(tensor);
+	for (int64_t rank = 0; rank < e->programs.head.chips && !err; rank++) {
+		struct rp_tensor shard;
+		uint64_t address;
+		uint32_t chip;
+
+		err = rp_tensor_index(&e->args[PARAM_WEIGHTS].u.tensor, rank, &shard);
+		if (!err)
+			err = rp_worker_tensor_address(e->worker, &shard, &chip,
+						       &address);
+		if (!err)
+			err = rp_worker_copy_to(e->worker, chip, address,
+						sizeof(float) * e->layout.embedding,
+						e->checkpoint->embedding, 0, bytes);
 	}
-	return err;
+	return decode_pass(err);
 }
 
 static int make_arguments(struct engine *e)
 {
 	const struct engine_options *o = &e->options;
-	const struct sampler *s = &o->sampler;
-	size_t rows = (size_t)e->programs.chips + 1;
-	int64_t vocab = e->programs.config.vocab_size;
+	size_t rows = (size_t)e->programs.head.chips + 1;
+	int64_t vocab = e->programs.head.config.vocab_size;
 	int err = set_tensor(&e->args[PARAM_WEIGHTS], e->weights, RP_FLOAT32, 2,
-			     e->programs.chips, (int64_t)e->layout.weight_floats);
+			     e->programs.head.chips, (int64_t)e->layout.weight_floats);
 
 	if (!err && !o->host_weights)
 		err = make_resident(e, &e->args[PARAM_WEIGHTS]);
 	if (!err && !o->host_weights) {
 		rp_shared_free(e->weights);
 		e->weights = NULL;
+		err = upload_embedding(e);
 	}
 	if (!err)
 		err = make_state(e);
-	if (!err)
-		err = make_embeddings(e);
 	for (size_t slot = 0; slot < DEPTH && !err; slot++)
 		err = set_tensor(&e->reports[slot], e->rows + slot * rows, RP_INT64, 2,
 				 (int64_t)rows, 2);
-	e->args[PARAM_TEMPERATURE] = rp_arg_f32(s->temperature);
-	e->args[PARAM_TOP_P] = rp_arg_f32(s->top_p);
-	e->args[PARAM_SEED] = rp_arg_u64(s->seed);
 	if (!err && o->chooser != CHOOSER_CHIP)
 		err = set_tensor(&e->args[PARAM_LOGITS], e->logits, RP_FLOAT32, 1, vocab,
 				 0);
@@ -212,7 +213,8 @@ static int make_arguments(struct engine *e)
 int engine_open(const struct checkpoint *checkpoint, const struct engine_options *options,
 		struct engine **out)
 {
-	struct shard_head head = { .config = checkpoint->config };
+	struct shard_head head = { .config = checkpoint->config,
+				   .sampler = options->sampler };
 	uint32_t chips = options->chips ? options->chips : 1;
 	struct engine *e;
 	int err = shard_check(&checkpoint->config, chips);
@@ -229,10 +231,7 @@ int engine_open(const struct checkpoint *checkpoint, const struct engine_options
 	head.chips = (int32_t)chips;
 	head.parts = shard_parts(&checkpoint->config);
 	shard_layout_init(&e->layout, &head);
-	e->programs = (struct program_set){ .config = checkpoint->config,
-					    .chips = head.chips,
-					    .parts = head.parts,
-					    .chooser = options->chooser };
+	e->programs = (struct program_set){ .head = head, .chooser = options->chooser };
 	err = allocate(e);
 	if (!err)
 		err = program_set_create(&e->programs);
@@ -280,13 +279,10 @@ unsigned int engine_depth(const struct engine *e)
 
 static int prefill(struct engine *e, const int32_t *tokens, int32_t count, int32_t pos)
 {
-	const uint32_t chips = e->options.chips;
-	struct rp_arg args[PARAM_PREFILL_COUNT + CHIPS_MAX];
+	struct rp_arg args[PARAM_PREFILL_COUNT];
 	int err;
 
 	memcpy(args, e->args, PARAM_PREFILL_COUNT * sizeof(*args));
-	memcpy(&args[PARAM_PREFILL_COUNT], &e->args[e->programs.decode_count],
-	       chips * sizeof(*args));
 	memcpy(e->tokens, tokens, (size_t)count * sizeof(*tokens));
 	args[PARAM_POS] = rp_arg_i32(pos);
 	args[PARAM_REPORT] = e->reports[0];
@@ -295,7 +291,7 @@ static int prefill(struct engine *e, const int32_t *tokens, int32_t count, int32
 		err = prepare(e);
 	if (!err)
 		err = decode_pass(rp_worker_run(e->worker, e->programs.prefill, args,
-						PARAM_PREFILL_COUNT + chips, NULL));
+						PARAM_PREFILL_COUNT, NULL));
 	if (!err && e->options.one_shot)
 		err = end_worker(e);
 	return err;
@@ -329,10 +325,9 @@ int engine_feed(struct engine *e, int32_t token, int32_t pos)
 		err = prepare(e);
 	/* The submit copies the arguments. */
 	if (!err)
-		err = decode_pass(
-			rp_worker_submit(e->worker, e->programs.decode, e->args,
-					 e->programs.decode_count + e->options.chips,
-					 NULL, &e->flights[slot].handle));
+		err = decode_pass(rp_worker_submit(e->worker, e->programs.decode, e->args,
+						   e->programs.decode_count, NULL,
+						   &e->flights[slot].handle));
 	if (!err)
 		e->fed++;
 	return err;
@@ -355,7 +350,8 @@ static void account(struct engine *e, unsigned int slot, const struct report_row
 int engine_take(struct engine *e, int32_t *token_out)
 {
 	unsigned int slot = e->taken % DEPTH;
-	const struct report_row *rows = e->rows + slot * ((size_t)e->programs.chips + 1);
+	const struct report_row *rows =
+		e->rows + slot * ((size_t)e->programs.head.chips + 1);
 	int err;
 
 	if (e->fed == e->taken)
@@ -371,11 +367,11 @@ int engine_take(struct engine *e, int32_t *token_out)
 	switch (e->options.chooser) {
 	case CHOOSER_HOST:
 		*token_out = sampler_choose(&e->options.sampler, e->logits,
-					    e->programs.config.vocab_size,
+					    e->programs.head.config.vocab_size,
 					    e->flights[slot].pos, e->room);
 		break;
 	case CHOOSER_CALLBACK:
-		*token_out = (int32_t)rows[e->programs.chips].token;
+		*token_out = (int32_t)rows[e->programs.head.chips].token;
 		break;
 	case CHOOSER_CHIP:
 		*token_out = (int32_t)rows[0].token;

@@ -71,7 +71,9 @@ static int meet_sums(struct exchange *exchange, uint32_t k, const float **sums_o
 /* The token that this chip chose last stays in its state. */
 static int32_t *chosen_of(const struct forward *f)
 {
-	return (int32_t *)(f->state + f->layout.chosen);
+	void *chosen = f->state + f->layout.chosen;
+
+	return chosen;
 }
 
 struct pass {
@@ -108,7 +110,7 @@ static int feed(struct rp_chip *chip, const struct rp_arg *args, const int32_t *
 	pass->pos = args[TASK_POS].u.scalar.value.i32;
 	pass->count = count;
 	forward_init(f, args[TASK_WEIGHTS].u.tensor.data, args[TASK_STATE].u.tensor.data,
-		     args[TASK_EMBEDDING].u.tensor.data, &p->exchange);
+		     &p->exchange);
 	meet_at(p, args[TASK_DOMAIN].u.comm, f, count);
 	if (tokens[0] == TOKEN_CHOSEN)
 		tokens = chosen_of(f);
@@ -180,11 +182,6 @@ static int gather_logits(struct pass *pass, float *all)
 
 int entry_choose(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
-	const struct sampler sampler = {
-		.temperature = args[TASK_TEMPERATURE].u.scalar.value.f32,
-		.top_p = args[TASK_TOP_P].u.scalar.value.f32,
-		.seed = args[TASK_SEED].u.scalar.value.u64,
-	};
 	const struct shard_layout *o;
 	struct pass pass;
 	float *state;
@@ -197,9 +194,10 @@ int entry_choose(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 		err = gather_logits(&pass, state + o->all_logits);
 	if (err)
 		return err;
-	*chosen_of(&pass.forward) = sampler_choose(
-		&sampler, state + o->all_logits, pass.forward.head.config.vocab_size,
-		pass.pos, (struct candidate *)(state + o->candidates));
+	*chosen_of(&pass.forward) =
+		sampler_choose(&pass.forward.head.sampler, state + o->all_logits,
+			       pass.forward.head.config.vocab_size, pass.pos,
+			       (struct candidate *)(state + o->candidates));
 	report(args, &pass, *chosen_of(&pass.forward));
 	return 0;
 }
@@ -217,18 +215,12 @@ int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 int callback_choose(struct rp_callback_context *context, const struct rp_arg *args,
 		    size_t nargs, void *user)
 {
-	const struct sampler sampler = {
-		.temperature = args[4].u.scalar.value.f32,
-		.top_p = args[5].u.scalar.value.f32,
-		.seed = args[6].u.scalar.value.u64,
-	};
 	struct report_row *row = args[1].u.tensor.data;
 
 	(void)context;
 	(void)nargs;
-	(void)user;
 	row->ns = 0;
-	row->token = sampler_choose(&sampler, args[0].u.tensor.data,
+	row->token = sampler_choose(user, args[0].u.tensor.data,
 				    (int32_t)args[0].u.tensor.shape[0],
 				    args[3].u.scalar.value.i32, args[2].u.tensor.data);
 	return 0;

@@ -7,13 +7,12 @@
 #include "kernel.h"
 
 void forward_init(struct forward *f, const float *weights, float *state,
-		  const float *embedding, struct exchange *exchange)
+		  struct exchange *exchange)
 {
 	memcpy(&f->head, weights, sizeof(f->head));
 	shard_layout_init(&f->layout, &f->head);
 	f->weights = weights;
 	f->state = state;
-	f->embedding = embedding;
 	f->exchange = exchange;
 }
 
@@ -129,6 +128,7 @@ static int feed_forward(struct forward *f, int32_t l, int32_t count)
 int forward_feed(struct forward *f, const int32_t *tokens, int32_t count, int32_t pos)
 {
 	const struct model_config *c = &f->head.config;
+	const float *embedding = f->weights + f->layout.embedding;
 	int err = 0;
 
 	if (count < 1 || count > CHUNK_MAX || pos < 0 || pos > c->seq_len - count)
@@ -136,7 +136,7 @@ int forward_feed(struct forward *f, const int32_t *tokens, int32_t count, int32_
 	for (int32_t t = 0; t < count; t++) {
 		if (tokens[t] < 0 || tokens[t] >= c->vocab_size)
 			return -ERANGE;
-		memcpy(x_of(f, t), f->embedding + (size_t)tokens[t] * (size_t)c->dim,
+		memcpy(x_of(f, t), embedding + (size_t)tokens[t] * (size_t)c->dim,
 		       (size_t)c->dim * sizeof(float));
 	}
 	for (int32_t l = 0; l < c->layer_count && !err; l++) {

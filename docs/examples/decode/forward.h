@@ -21,7 +21,7 @@ struct exchange {
 struct forward {
 	struct shard_head head;
 	struct shard_layout layout;
-	const float *weights, *embedding;
+	const float *weights;
 	float *state;
 	struct exchange *exchange;
 };
@@ -33,7 +33,7 @@ static inline uint32_t forward_sums(const struct model_config *config)
 }
 
 void forward_init(struct forward *forward, const float *weights, float *state,
-		  const float *embedding, struct exchange *exchange);
+		  struct exchange *exchange);
 
 /*
  * Feed `count` tokens, at most CHUNK_MAX, at positions from `pos` on. 0, or what an

@@ -70,20 +70,24 @@ static int judge_numbers(const struct raw *raw)
 }
 
 /*
- * Chips wait for each other all the time, the caller once a token. Where there is a CPU
- * for each chip but none for the caller, they spin as if it were not there, and it
- * sleeps.
+ * Chips meet ten times a token, the caller waits once. Where there is a CPU for each chip
+ * but none for the caller, each gets its own and spins as if the caller were not there,
+ * which sleeps.
  */
-static void share_cpus(struct engine_options *engine)
+static void share_cpus(struct options *o)
 {
+	struct engine_options *engine = &o->engine;
+	uint32_t found = 0;
 	cpu_set_t set;
-	uint32_t cpus;
 
-	if (engine->wait != RP_WAIT_HYBRID || sched_getaffinity(0, sizeof(set), &set))
+	if (engine->wait != RP_WAIT_HYBRID || engine->chips < 2 ||
+	    engine->chips > CHIPS_MAX || sched_getaffinity(0, sizeof(set), &set) ||
+	    engine->chips != (uint32_t)CPU_COUNT(&set))
 		return;
-	cpus = (uint32_t)CPU_COUNT(&set);
-	if (engine->chips < 2 || engine->chips != cpus)
-		return;
+	for (int cpu = 0; found < engine->chips; cpu++)
+		if (CPU_ISSET(cpu, &set))
+			o->cpus[found++] = cpu;
+	engine->chip_cpus = o->cpus;
 	engine->wait = RP_WAIT_BLOCK;
 	engine->spin_us_min = 20;
 	engine->spin_us_max = 200;
@@ -125,7 +129,7 @@ static int judge(struct options *o, const struct raw *raw)
 		.wait = (enum rp_wait_policy)wait,
 		.worker_wait = (enum rp_wait_policy)wait,
 	};
-	share_cpus(&o->engine);
+	share_cpus(o);
 	return 0;
 }
 

@@ -11,7 +11,8 @@ struct options {
 	char *model, *tokenizer; /* NULL: one that is made up */
 	char *prompt;
 	int32_t steps;
-	bool ids; /* print token ids, no text */
+	bool ids;	     /* print token ids, no text */
+	int cpus[CHIPS_MAX]; /* that engine.chip_cpus names, if it names any */
 	struct engine_options engine;
 };
 

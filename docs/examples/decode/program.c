@@ -16,7 +16,7 @@ static void plan_domain(const struct program_set *set, int32_t count,
 	buffers[WINDOW_ARRIVED] = (struct rp_domain_buffer){
 		.name = "arrived",
 		.dtype = RP_INT32,
-		.count = (uint64_t)(MEETING_COUNT * set->chips),
+		.count = (uint64_t)(MEETING_COUNT * set->head.chips),
 	};
 	buffers[WINDOW_PARTS] = (struct rp_domain_buffer){
 		.name = "parts",
@@ -34,12 +34,12 @@ static void plan_domain(const struct program_set *set, int32_t count,
 	spec->buffers = buffers;
 	spec->buffer_count = WINDOW_BUFFER_COUNT;
 	/* No collective is called, so as little room to stage as there may be. */
-	spec->staging_bytes = 256 * (size_t)set->chips;
+	spec->staging_bytes = 256 * (size_t)set->head.chips;
 }
 
 /* What every task of a chip has, its own shards first. */
-static int fill_common(const struct rp_arg *args, uint32_t embedding, int32_t chip,
-		       struct rp_domain *domain, struct rp_arg *task_args)
+static int fill_common(const struct rp_arg *args, int32_t chip, struct rp_domain *domain,
+		       struct rp_arg *task_args)
 {
 	struct rp_tensor weights, state, row;
 	int err = rp_tensor_index(&args[PARAM_WEIGHTS].u.tensor, chip, &weights);
@@ -54,7 +54,6 @@ static int fill_common(const struct rp_arg *args, uint32_t embedding, int32_t ch
 	task_args[TASK_STATE] = rp_inout(state);
 	task_args[TASK_POS] = args[PARAM_POS];
 	task_args[TASK_REPORT] = rp_out(row);
-	task_args[TASK_EMBEDDING] = rp_in(args[embedding + (uint32_t)chip].u.tensor);
 	task_args[TASK_DOMAIN] = rp_arg_domain(domain);
 	return 0;
 }
@@ -64,15 +63,14 @@ static int orchestrate_prefill(struct rp_run *run, const struct rp_arg *args,
 {
 	const struct program_set *set = user;
 	struct rp_arg task_args[TASK_COUNT_MAX];
-	struct rp_task task = { .args = task_args, .arg_count = TASK_OWN };
+	struct rp_task task = { .args = task_args, .arg_count = TASK_LOGITS };
 	struct rp_domain *domain;
 	int err = rp_run_domain(run, &set->prefill_domain, &domain);
 
 	(void)nargs;
 	task_args[TASK_TOKENS] = rp_in(args[PARAM_TOKENS].u.tensor);
-	for (task.chip = 0; task.chip < set->chips && !err; task.chip++) {
-		err = fill_common(args, PARAM_PREFILL_COUNT, task.chip, domain,
-				  task_args);
+	for (task.chip = 0; task.chip < set->head.chips && !err; task.chip++) {
+		err = fill_common(args, task.chip, domain, task_args);
 		if (!err)
 			err = rp_run_task(run, &task);
 	}
@@ -83,7 +81,7 @@ static int run_callback(struct rp_run *run, const struct program_set *set,
 			const struct rp_arg *args)
 {
 	struct rp_tensor row;
-	int err = rp_tensor_index(&args[PARAM_REPORT].u.tensor, set->chips, &row);
+	int err = rp_tensor_index(&args[PARAM_REPORT].u.tensor, set->head.chips, &row);
 
 	if (err)
 		return err;
@@ -93,9 +91,6 @@ static int run_callback(struct rp_run *run, const struct program_set *set,
 		rp_out(row),
 		rp_inout(args[PARAM_ROOM].u.tensor),
 		args[PARAM_POS],
-		args[PARAM_TEMPERATURE],
-		args[PARAM_TOP_P],
-		args[PARAM_SEED],
 	};
 
 	return rp_run_callback(run, 0, seen, sizeof(seen) / sizeof(seen[0]));
@@ -114,16 +109,13 @@ static int orchestrate_decode(struct rp_run *run, const struct rp_arg *args, siz
 
 	(void)nargs;
 	task.entry = chips_choose;
-	task.arg_count = chips_choose ? TASK_COUNT_MAX : TASK_LOGITS + 1;
+	task.arg_count = chips_choose ? TASK_LOGITS : TASK_COUNT_MAX;
 	task_args[TASK_TOKENS] = args[PARAM_TOKEN];
-	task_args[TASK_TEMPERATURE] = args[PARAM_TEMPERATURE];
-	task_args[TASK_TOP_P] = args[PARAM_TOP_P];
-	task_args[TASK_SEED] = args[PARAM_SEED];
-	for (task.chip = 0; task.chip < set->chips && !err; task.chip++) {
+	for (task.chip = 0; task.chip < set->head.chips && !err; task.chip++) {
 		const struct shard_layout *o = &set->layouts[task.chip];
 		struct rp_tensor logits;
 
-		err = fill_common(args, set->decode_count, task.chip, domain, task_args);
+		err = fill_common(args, task.chip, domain, task_args);
 		if (!err && !chips_choose) {
 			err = rp_tensor_slice(&args[PARAM_LOGITS].u.tensor, 0,
 					      o->vocab_from, o->vocab, 1, &logits);
@@ -155,7 +147,7 @@ static int orchestrate_probe(struct rp_run *run, const struct rp_arg *args, size
 		task_arg = rp_arg_domain(domain);
 		task.arg_count = 1;
 	}
-	for (int32_t chip = 0; chip < set->chips && !err; chip++) {
+	for (int32_t chip = 0; chip < set->head.chips && !err; chip++) {
 		task.chip = chip;
 		err = rp_run_task(run, &task);
 	}
@@ -186,19 +178,11 @@ static const struct rp_param decode_params[PARAM_DECODE_COUNT_MAX] = {
 	[PARAM_POS] = SCALAR("pos", RP_INT32),
 	[PARAM_REPORT] = TENSOR("report", RP_INT64, RP_OUT, 2),
 	[PARAM_TOKEN] = SCALAR("token", RP_INT32),
-	[PARAM_TEMPERATURE] = SCALAR("temperature", RP_FLOAT32),
-	[PARAM_TOP_P] = SCALAR("top_p", RP_FLOAT32),
-	[PARAM_SEED] = SCALAR("seed", RP_UINT64),
 	[PARAM_LOGITS] = TENSOR("logits", RP_FLOAT32, RP_OUT, 1),
 	[PARAM_ROOM] = TENSOR("room", RP_FLOAT32, RP_INOUT, 1),
 };
 
-static const char *const embedding_names[CHIPS_MAX] = {
-	"embedding0", "embedding1", "embedding2", "embedding3",
-	"embedding4", "embedding5", "embedding6", "embedding7",
-};
-
-/* The first `count` of them with this set's shapes, then the embeddings. */
+/* The first `count` of them with this set's shapes. */
 static size_t fill_params(const struct program_set *set, const struct rp_param *from,
 			  size_t count, struct rp_param *params)
 {
@@ -206,36 +190,27 @@ static size_t fill_params(const struct program_set *set, const struct rp_param *
 
 	for (size_t i = 0; i < count; i++)
 		params[i] = from[i];
-	params[PARAM_WEIGHTS].shape[0] = set->chips;
+	params[PARAM_WEIGHTS].shape[0] = set->head.chips;
 	params[PARAM_WEIGHTS].shape[1] = (int64_t)o->weight_floats;
-	params[PARAM_STATE].shape[0] = set->chips;
+	params[PARAM_STATE].shape[0] = set->head.chips;
 	params[PARAM_STATE].shape[1] = (int64_t)o->state_floats;
-	params[PARAM_REPORT].shape[0] = set->chips + 1;
+	params[PARAM_REPORT].shape[0] = set->head.chips + 1;
 	params[PARAM_REPORT].shape[1] = 2;
 	if (from == prefill_params)
 		params[PARAM_TOKENS].shape[0] = RP_DIM_ANY;
 	if (count > PARAM_LOGITS)
-		params[PARAM_LOGITS].shape[0] = set->config.vocab_size;
+		params[PARAM_LOGITS].shape[0] = set->head.config.vocab_size;
 	if (count > PARAM_ROOM)
-		params[PARAM_ROOM].shape[0] = 2 * (int64_t)set->config.vocab_size;
-	for (int32_t chip = 0; chip < set->chips; chip++)
-		params[count++] = (struct rp_param){
-			.name = embedding_names[chip],
-			.kind = RP_ARG_TENSOR,
-			.dtype = RP_FLOAT32,
-			.access = RP_IN,
-			.rank = 2,
-			.shape = { set->config.vocab_size, set->config.dim },
-		};
+		params[PARAM_ROOM].shape[0] = 2 * (int64_t)set->head.config.vocab_size;
 	return count;
 }
 
 static void plan(struct program_set *set)
 {
-	for (int32_t chip = 0; chip < set->chips; chip++) {
-		const struct shard_head head = { set->config, set->chips, chip,
-						 set->parts };
+	for (int32_t chip = 0; chip < set->head.chips; chip++) {
+		struct shard_head head = set->head;
 
+		head.rank = chip;
 		shard_layout_init(&set->layouts[chip], &head);
 	}
 	/* Always room for the longest: a retained domain has one size. */
@@ -252,17 +227,18 @@ int program_set_create(struct program_set *set)
 	static const struct rp_entry decode[] = { { "logits", entry_logits },
 						  { "choose", entry_choose } };
 	static const struct rp_entry nothing[] = { { "nothing", entry_nothing } };
-	static const struct rp_callback callback = { .name = "choose",
-						     .fn = callback_choose };
+	const struct rp_callback callback = { .name = "choose",
+					      .fn = callback_choose,
+					      .user = &set->head.sampler };
 	static const struct rp_param window = SCALAR("window", RP_INT32);
-	struct rp_param params[PARAM_DECODE_COUNT_MAX + CHIPS_MAX];
+	struct rp_param params[PARAM_DECODE_COUNT_MAX];
 	struct rp_program_desc desc;
 	int err;
 
 	set->prefill = set->decode = set->probe = NULL;
 	plan(set);
 	rp_program_desc_init(&desc);
-	desc.chip_count = (uint32_t)set->chips;
+	desc.chip_count = (uint32_t)set->head.chips;
 	desc.user = set;
 	desc.params = params;
 

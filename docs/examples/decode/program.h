@@ -30,13 +30,9 @@ enum program_param {
 
 	/* Of decode: */
 	PARAM_TOKEN = PARAM_OWN,
-	PARAM_TEMPERATURE,
-	PARAM_TOP_P,
-	PARAM_SEED,
 	PARAM_LOGITS, /* unless chips choose */
 	PARAM_ROOM,   /* for a callback to sort in */
 	PARAM_DECODE_COUNT_MAX,
-	/* Behind them, one for each chip: the embedding. */
 };
 
 /* Who chooses the next token. */
@@ -72,11 +68,10 @@ enum meeting {
 };
 
 struct program_set {
-	struct model_config config;
-	int32_t chips, parts;
+	struct shard_head head; /* chip 0's */
 	enum chooser chooser;
 	struct rp_program *prefill, *decode, *probe;
-	uint32_t decode_count; /* its parameters in front of the embeddings */
+	uint32_t decode_count; /* its parameters */
 
 	/* Made once, because each dispatch needs them. */
 	struct shard_layout layouts[CHIPS_MAX];
@@ -84,8 +79,8 @@ struct program_set {
 	struct rp_domain_spec prefill_domain, decode_domain;
 };
 
-/* Build all three for the config, chips, parts and chooser that are filled in; `set`
- * stays where it is as long as they live. */
+/* Build all three for the head and the chooser that are filled in; `set` stays where it
+ * is as long as they live. */
 int program_set_create(struct program_set *set);
 void program_set_free(struct program_set *set);
 
@@ -103,14 +98,9 @@ enum task_arg {
 	TASK_STATE,
 	TASK_POS,
 	TASK_REPORT,
-	TASK_EMBEDDING,
 	TASK_DOMAIN,
 	TASK_TOKENS, /* of prefill a tensor, of decode a scalar */
-	TASK_OWN,
-	TASK_LOGITS = TASK_OWN,	     /* of entry_logits */
-	TASK_TEMPERATURE = TASK_OWN, /* of entry_choose */
-	TASK_TOP_P,
-	TASK_SEED,
+	TASK_LOGITS, /* of entry_logits */
 	TASK_COUNT_MAX,
 };
 

@@ -84,6 +84,7 @@ static void lay_out_weights(struct shard_layout *o, const struct shard_head *hea
 	o->layer_floats = layer;
 	o->layers = place(&end, (size_t)c->layer_count * layer);
 	o->classifier = place(&end, area(o->vocab_rows, c->dim));
+	o->embedding = place(&end, area(c->vocab_size, c->dim));
 	o->weight_floats = end;
 }
 
@@ -225,15 +226,19 @@ static int pack_ffn(const struct checkpoint *m, const struct shard_head *head,
 	return err;
 }
 
-static int copy_norm(const char *name, const float *from, size_t floats, float *to)
+static int check(const char *name, const float *from, size_t floats)
 {
-	for (size_t i = 0; i < floats; i++) {
+	for (size_t i = 0; i < floats; i++)
 		if (!isfinite(from[i]))
 			return decode_fail(-EINVAL, "%s: %f at %zu, expected a number",
 					   name, (double)from[i], i);
-		to[i] = from[i];
-	}
 	return 0;
+}
+
+static int copy_norm(const char *name, const float *from, size_t floats, float *to)
+{
+	memcpy(to, from, floats * sizeof(float));
+	return check(name, from, floats);
 }
 
 /* Of each position: the cosines of a head's pairs, then the sines. */
@@ -259,10 +264,14 @@ int shard_pack(const struct checkpoint *m, const struct shard_head *head, float 
 	int err;
 
 	shard_layout_init(&o, head);
-	memset(out, 0, o.weight_floats * sizeof(float));
+	memset(out, 0, o.embedding * sizeof(float));
 	memcpy(out, head, sizeof(*head));
 	make_rope(c, out + o.rope);
-	err = copy_norm("rms_att", m->rms_att, norms, out + o.rms_att);
+	/* Once is enough. */
+	err = head->rank ? 0
+			 : check("embedding", m->embedding, area(c->vocab_size, c->dim));
+	if (!err)
+		err = copy_norm("rms_att", m->rms_att, norms, out + o.rms_att);
 	if (!err)
 		err = copy_norm("rms_ffn", m->rms_ffn, norms, out + o.rms_ffn);
 	if (!err)
@@ -283,4 +292,14 @@ int shard_pack(const struct checkpoint *m, const struct shard_head *head, float 
 		err = pack(out + o.classifier, 0, &rows);
 	}
 	return err;
+}
+
+void shard_add_embedding(const struct checkpoint *m, const struct shard_head *head,
+			 float *out)
+{
+	struct shard_layout o;
+
+	shard_layout_init(&o, head);
+	memcpy(out + o.embedding, m->embedding,
+	       area(m->config.vocab_size, m->config.dim) * sizeof(float));
 }

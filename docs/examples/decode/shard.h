@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "checkpoint.h"
+#include "sampler.h"
 
 #define PARTS_MAX 8
 /* Positions of one prefill at most. */
@@ -25,6 +26,7 @@
 struct shard_head {
 	struct model_config config;
 	int32_t chips, rank, parts;
+	struct sampler sampler; /* where the chip chooses */
 };
 
 /* Sizes and places, in floats; all follow from the head. */
@@ -40,7 +42,7 @@ struct shard_layout {
 	/* Of the weights. */
 	size_t rms_att, rms_ffn, rms_final, rope, layers, layer_floats;
 	size_t qkv, wo, w13, w2; /* in a layer */
-	size_t classifier, weight_floats;
+	size_t classifier, embedding, weight_floats;
 
 	/* Of the state: the cache, then room for activations. */
 	int32_t seq_room;
@@ -63,8 +65,14 @@ void shard_vocab(const struct shard_head *head, int32_t *from_out, int32_t *coun
 
 void shard_layout_init(struct shard_layout *layout, const struct shard_head *head);
 
-/* Write one chip's weights. -EINVAL: a weight is no number; the line names it. */
+/* Write one chip's weights but for the embedding, which every chip has whole, and which
+ * stands in the file as it does there. -EINVAL: a weight is no number; the line names it.
+ */
 int shard_pack(const struct checkpoint *checkpoint, const struct shard_head *head,
 	       float *weights_out);
+
+/* The embedding, too: for weights that stay on the host. */
+void shard_add_embedding(const struct checkpoint *checkpoint,
+			 const struct shard_head *head, float *weights_out);
 
 #endif

@@ -28,8 +28,9 @@ static int meet(struct exchange *exchange, uint32_t k, const float **sums_out)
 
 int solo_open(const struct checkpoint *checkpoint, struct solo **out)
 {
-	const struct shard_head head = { checkpoint->config, 1, 0,
-					 shard_parts(&checkpoint->config) };
+	const struct shard_head head = { .config = checkpoint->config,
+					 .chips = 1,
+					 .parts = shard_parts(&checkpoint->config) };
 	struct solo *solo = calloc(1, sizeof(*solo));
 	struct shard_layout o;
 	int err = -ENOMEM;
@@ -51,8 +52,8 @@ int solo_open(const struct checkpoint *checkpoint, struct solo **out)
 	}
 	solo->exchange.own = own;
 	solo->exchange.meet = meet;
-	forward_init(&solo->forward, solo->weights, solo->state, checkpoint->embedding,
-		     &solo->exchange);
+	shard_add_embedding(checkpoint, &head, solo->weights);
+	forward_init(&solo->forward, solo->weights, solo->state, &solo->exchange);
 	*out = solo;
 	return 0;
 }

@@ -29,8 +29,8 @@ int summary_print(FILE *out, struct engine *engine, const struct generate_result
 		"  ringplane   %8.1f us  %.1f %% of the time, from submit to outcome\n"
 		"    fixed     %8.1f us  an empty dispatch\n"
 		"    windows   %8.1f us  reset, or allocation; %" PRIu64 " bytes zeroed\n"
-		"    arguments %8.1f us  the rest; %" PRIu64 " bytes in, %" PRIu64
-		" out\n",
+		"    rest      %8.1f us  arguments, waking up; %" PRIu64
+		" bytes in, %" PRIu64 " out\n",
 		result->count, 1e9 * result->count / (double)result->loop_ns,
 		us(result->loop_ns, (uint64_t)result->count), us(costs.chip_ns, n),
 		us(over, n), 100.0 * (double)over / (double)result->loop_ns,

@@ -185,7 +185,6 @@ static int open_server(struct server *s, const char *path, int signals)
 
 static int close_server(struct server *s, const char *path)
 {
-	struct service_counts counts = { 0 };
 	int err = 0;
 
 	if (s->listen_fd >= 0) {
@@ -193,13 +192,8 @@ static int close_server(struct server *s, const char *path)
 		close(s->listen_fd);
 	}
 	if (s->service) {
-		service_get_counts(s->service, &counts);
-		err = service_close(s->service);
+		err = service_close(s->service, "epoll-server");
 	}
-	fprintf(stderr,
-		"epoll-server: %llu served, %llu timed out, %llu failed, %llu restarts\n",
-		(unsigned long long)counts.served, (unsigned long long)counts.timed_out,
-		(unsigned long long)counts.failed, (unsigned long long)counts.restarts);
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (s->clients[i].fd >= 0)
 			close(s->clients[i].fd);

@@ -2,6 +2,7 @@
 #include "service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,7 @@ int service_open(const struct service_options *options, struct service **out)
 	if (!err)
 		err = start(s);
 	if (err) {
-		service_close(s);
+		service_close(s, "service");
 		return err;
 	}
 	*out = s;
@@ -169,7 +170,16 @@ static struct job *take_first(struct service *s)
 	return job;
 }
 
-int service_close(struct service *s)
+static void print_counts(const struct service_counts *counts, const char *name)
+{
+	fprintf(stderr,
+		"%s: %" PRIu64 " served, %" PRIu64 " timed out, %" PRIu64
+		" failed, %" PRIu64 " restarts\n",
+		name, counts->served, counts->timed_out, counts->failed,
+		counts->restarts);
+}
+
+int service_close(struct service *s, const char *name)
 {
 	int err = 0;
 
@@ -181,6 +191,7 @@ int service_close(struct service *s)
 	}
 	while (s->first)
 		done(s, take_first(s), -ESHUTDOWN);
+	print_counts(&s->counts, name);
 	rp_worker_free(s->worker);
 	rp_program_free(s->program);
 	for (int i = 0; i < FRAMES; i++)

@@ -47,8 +47,9 @@ struct service_counts {
 /* 0 or negative errno; rp_last_error() has the line. */
 int service_open(const struct service_options *options, struct service **service_out);
 
-/* Jobs in the queue are done with -ESHUTDOWN, those in flight get a second. */
-int service_close(struct service *service);
+/* Jobs in the queue are done with -ESHUTDOWN, those in flight get a second. Prints what
+ * was served, after the server's name, to stderr. */
+int service_close(struct service *service, const char *name);
 
 /* Readable when there is something for service_poll(). Another one after a restart. */
 int service_fd(const struct service *service);
