@@ -3,6 +3,8 @@ find_package(PkgConfig REQUIRED)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+# Manifests of artifacts.
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 find_library(HUGETLBFS_LIBRARY hugetlbfs REQUIRED)
 find_path(HUGETLBFS_INCLUDE_DIR hugetlbfs.h REQUIRED)
 mark_as_advanced(HUGETLBFS_LIBRARY HUGETLBFS_INCLUDE_DIR)

@@ -3,7 +3,8 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ringplane)
 
-install(TARGETS ringplane ringplane_static EXPORT ringplaneTargets
+install(TARGETS ringplane ringplane_static rpprogram EXPORT ringplaneTargets
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -17,6 +18,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ringplaneConfigVersion.cm
 install(FILES
   ${PROJECT_BINARY_DIR}/ringplaneConfig.cmake
   ${PROJECT_BINARY_DIR}/ringplaneConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/ringplaneProgram.cmake
   DESTINATION ${package_dir})
 
 # Relative to the file, so that an installed tree may be moved.

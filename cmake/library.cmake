@@ -15,7 +15,7 @@ function(ringplane_objects name)
   list(REMOVE_ITEM sources ${burst_source})
   add_library(${name} OBJECT ${sources})
   target_include_directories(${name} SYSTEM PRIVATE ${HUGETLBFS_INCLUDE_DIR})
-  target_link_libraries(${name} PRIVATE PkgConfig::LIBURING)
+  target_link_libraries(${name} PRIVATE PkgConfig::LIBURING PkgConfig::JANSSON)
 
   # The only source that sees DPDK's headers. rte_ring reads elements through other
   # types than they were written with.
@@ -42,7 +42,7 @@ function(ringplane_public target)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PRIVATE
-    PkgConfig::LIBURING Threads::Threads m
+    PkgConfig::LIBURING PkgConfig::JANSSON Threads::Threads m ${CMAKE_DL_LIBS}
     $<BUILD_INTERFACE:${HUGETLBFS_LIBRARY}> $<INSTALL_INTERFACE:hugetlbfs>)
   if(RINGPLANE_SANITIZE)
     target_link_options(${target} PUBLIC -fsanitize=${RINGPLANE_SANITIZE})
@@ -82,6 +82,15 @@ add_library(ringplane_static STATIC
 add_library(ringplane::ringplane_static ALIAS ringplane_static)
 set_target_properties(ringplane_static PROPERTIES OUTPUT_NAME ringplane)
 ringplane_public(ringplane_static)
+
+# What ringplane_add_program() runs. Beside the library, wherever that is moved.
+add_executable(rpprogram cmake/rpprogram.c)
+add_executable(ringplane::rpprogram ALIAS rpprogram)
+target_link_libraries(rpprogram PRIVATE ringplane ringplane_flags)
+file(RELATIVE_PATH rpprogram_to_library
+  /root/${CMAKE_INSTALL_BINDIR} /root/${CMAKE_INSTALL_LIBDIR})
+set_target_properties(rpprogram PROPERTIES
+  INSTALL_RPATH "$ORIGIN/${rpprogram_to_library}")
 
 if(RINGPLANE_TESTS)
   ringplane_objects(ringplane_testing_objs)

@@ -7,9 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ringplane/worker.h>
+
 #include "base/error.h"
+#include "program/object.h"
 #include "program/program.h"
 #include "program/signature.h"
+#include "program/specialise.h"
 
 #define NAME_OR(name) ((name) ? (name) : "(no name)")
 
@@ -104,6 +108,14 @@ static int check_param(const struct rp_program_desc *desc, size_t idx)
 				"rp_program_create: parameters %zu and %zu are both "
 				"named '%s'",
 				other, idx, param->name);
+	if (param->flags &
+	    ~(param->kind == RP_ARG_SCALAR ? RP_PARAM_DECIDE : UINT32_C(0)))
+		return rpi_fail(-EINVAL,
+				"rp_program_create: parameter '%s' has flags %#x, "
+				"expected none%s",
+				param->name, param->flags,
+				param->kind == RP_ARG_SCALAR ? " but RP_PARAM_DECIDE"
+							     : "");
 	if (param->kind == RP_ARG_TENSOR)
 		return check_tensor(idx, param);
 	if (param->kind == RP_ARG_SCALAR)
@@ -138,6 +150,16 @@ static int check_counts(const struct rp_program_desc *desc)
 		return rpi_fail(-EINVAL,
 				"rp_program_create: params, entries or callbacks "
 				"is NULL with a count above 0");
+	if ((desc->scalar_count && !desc->scalars) ||
+	    desc->scalar_count > RP_MAX_TASK_SCALARS)
+		return rpi_fail(-EINVAL,
+				"rp_program_create: scalar_count %zu, expected at most "
+				"%u, and scalars",
+				desc->scalar_count, RP_MAX_TASK_SCALARS);
+	if (desc->flags & ~RP_PROGRAM_NO_DOMAINS)
+		return rpi_fail(-EINVAL,
+				"rp_program_create: flags %#x, expected none but %#x",
+				desc->flags, RP_PROGRAM_NO_DOMAINS);
 	if (desc->callback_workers > desc->callback_count)
 		return rpi_fail(
 			-EINVAL,
@@ -207,6 +229,10 @@ static int check_desc(const struct rp_program_desc *desc)
 		err = check_param(desc, idx);
 	for (idx = 0; !err && idx < desc->callback_count; idx++)
 		err = check_callback(desc, idx);
+	if (!err)
+		err = rpi_choices_check(desc);
+	if (!err && desc->config)
+		err = rpi_program_config_check(desc->config);
 	return err;
 }
 
@@ -254,6 +280,8 @@ static void copy_names(struct rp_program *program, bool *failed)
 					: NULL;
 		program->tensor_count += param->kind == RP_ARG_TENSOR;
 	}
+	for (idx = 0; idx < program->fixed_count; idx++)
+		program->fixed[idx].name = copy_text(program->fixed[idx].name, failed);
 	for (idx = 0; idx < program->entry_count; idx++)
 		program->entries[idx].name =
 			copy_text(program->entries[idx].name, failed);
@@ -309,13 +337,21 @@ static void destroy(struct rp_program *program)
 		free((void *)program->callbacks[idx].name);
 		free((void *)program->callbacks[idx].signature);
 	}
+	for (idx = 0; program->fixed && idx < program->fixed_count; idx++)
+		free((void *)program->fixed[idx].name);
 	free(program->params);
+	free(program->fixed);
+	free(program->config);
+	free(program->outputs);
 	free(program->dim_ids);
 	free(program->entries);
 	free(program->callbacks);
 	free(program->name);
 	free(program->platform);
 	free(program->runtime);
+	free(program->output_dir);
+	/* Last: functions and constants lie in it. */
+	rpi_object_free(program->object);
 	free(program);
 }
 
@@ -334,7 +370,7 @@ int rp_program_create(const struct rp_program_desc *desc, struct rp_program **pr
 	if (!program)
 		return rpi_fail(-ENOMEM, "rp_program_create: no memory");
 	atomic_init(&program->references, 1);
-	program->param_count = (uint32_t)desc->param_count;
+	program->flags = desc->flags;
 	program->entry_count = (uint32_t)desc->entry_count;
 	program->callback_count = (uint32_t)desc->callback_count;
 	program->orchestrate = desc->orchestrate;
@@ -344,10 +380,12 @@ int rp_program_create(const struct rp_program_desc *desc, struct rp_program **pr
 							   : program->callback_count;
 	program->name = copy_text(desc->name, &failed);
 	program->platform = copy_text(desc->platform ? desc->platform : "sim", &failed);
-	program->runtime = copy_text(
-		desc->runtime ? desc->runtime : "tensormap_and_ringbuffer", &failed);
-	program->params = copy_array(desc->params, desc->param_count,
-				     sizeof(*program->params), &failed);
+	program->runtime =
+		copy_text(desc->runtime ? desc->runtime : RPI_RUNTIME_NAME, &failed);
+	failed |= rpi_choices_apply(desc, program) != 0;
+	if (desc->config)
+		program->config =
+			copy_array(desc->config, 1, sizeof(*desc->config), &failed);
 	program->dim_ids = calloc(desc->param_count ? desc->param_count : 1,
 				  sizeof(*program->dim_ids));
 	program->entries = copy_array(desc->entries, desc->entry_count,
@@ -358,6 +396,7 @@ int rp_program_create(const struct rp_program_desc *desc, struct rp_program **pr
 	if (failed) {
 		/* Names still point into the description: forget them unfreed. */
 		program->param_count = 0;
+		program->fixed_count = 0;
 		program->entry_count = 0;
 		program->callback_count = 0;
 	} else {

@@ -71,6 +71,9 @@ static inline bool rpi_shared_map_covers(const struct rpi_shared_map *map,
 	return rpi_reach_covers(&map->reach, addr, bytes);
 }
 
+/* Whether they lie in one live block's region, of this process. Takes a lock. */
+bool rpi_shared_holds(const void *addr, size_t bytes);
+
 /* Pass the region that holds [addr, addr + bytes) to the processes, which then have it
  * before they see what the caller publishes next. 0; -EFAULT with no error line when
  * there is no such region; -EMFILE, -ENOMEM, -EOWNERDEAD with one. */

@@ -88,6 +88,19 @@ void rpi_shared_map_retire(struct rpi_shared_map *map)
 	pthread_mutex_unlock(&rpi_registry.lock);
 }
 
+bool rpi_shared_holds(const void *addr, size_t bytes)
+{
+	const struct rpi_shared_region *shared;
+	size_t offset = 0;
+	bool holds;
+
+	pthread_mutex_lock(&rpi_registry.lock);
+	shared = rpi_registry_find(addr, &offset);
+	holds = shared && bytes <= shared->region.bytes - offset;
+	pthread_mutex_unlock(&rpi_registry.lock);
+	return holds;
+}
+
 /* The lock is held. */
 static int pass(struct rpi_shared_map *map, const void *addr, size_t bytes)
 {

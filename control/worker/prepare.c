@@ -38,6 +38,12 @@ static int check_backend(struct rp_worker *worker)
 			"rp_worker_prepare: program '%s' is built for platform '%s', "
 			"the worker's backend is '%s'",
 			worker->programs[0]->name, platform, worker->backend->name);
+	if (strcmp(worker->programs[0]->runtime, RPI_RUNTIME_NAME))
+		return rpi_fail(-EINVAL,
+				"rp_worker_prepare: program '%s' wants runtime '%s', "
+				"backend '%s' has '%s'",
+				worker->programs[0]->name, worker->programs[0]->runtime,
+				worker->backend->name, RPI_RUNTIME_NAME);
 	if (worker->options.unified_memory &&
 	    !(worker->backend->capabilities & RPI_CAP_UNIFIED))
 		return rpi_fail(-EOPNOTSUPP,
@@ -403,7 +409,7 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	rpi_format(text, sizeof(text), "%s", rp_last_error());
 	err = rpi_options_resolve(options, &resolved);
 	if (!err)
-		err = rpi_programs_check(programs, program_count, resolved.chip_count);
+		err = rpi_programs_check(programs, program_count, &resolved);
 	if (err)
 		return err;
 	worker = allocate();

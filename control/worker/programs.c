@@ -87,10 +87,31 @@ static int check_chip_counts(struct rp_program *const *programs, size_t count,
 	return 0;
 }
 
+/* What a persistent worker keeps is made by what the artifact provides. */
+static int check_domains(struct rp_program *const *programs, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (programs[i]->flags & RP_PROGRAM_NO_DOMAINS)
+			return rpi_fail(
+				-EINVAL,
+				"rp_worker_prepare: program '%s'%s%s has no domain "
+				"provider, which persistent needs: build it anew",
+				programs[i]->name,
+				programs[i]->output_dir ? " from " : "",
+				programs[i]->output_dir ? programs[i]->output_dir : "");
+	return 0;
+}
+
 int rpi_programs_check(struct rp_program *const *programs, size_t count,
-		       uint32_t chip_count)
+		       const struct rp_worker_options *options)
 {
 	int err = check_listed(programs, count);
 
-	return err ? err : check_chip_counts(programs, count, chip_count);
+	if (!err)
+		err = check_chip_counts(programs, count, options->chip_count);
+	if (!err && options->persistent)
+		err = check_domains(programs, count);
+	return err;
 }

@@ -152,6 +152,6 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 
 /* programs.c: 0, or -EINVAL with an error line that names the programs. */
 int rpi_programs_check(struct rp_program *const *programs, size_t count,
-		       uint32_t chip_count);
+		       const struct rp_worker_options *options);
 
 #endif

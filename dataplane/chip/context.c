@@ -16,6 +16,11 @@ uint32_t rp_chip_count(const struct rp_chip *chip)
 	return chip->chip_count;
 }
 
+const struct rp_program *rp_chip_program(const struct rp_chip *chip)
+{
+	return chip->programs[chip->task->program];
+}
+
 uint64_t rp_chip_run_id(const struct rp_chip *chip)
 {
 	return chip->task->run_seq;

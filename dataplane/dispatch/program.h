@@ -11,6 +11,17 @@
 /* Distinct names of dynamic dims in one program. */
 #define RPI_DIM_NAMES_MAX 64
 
+/* The runtime that entries find in a chip, and that a program has by default. */
+#define RPI_RUNTIME_NAME "tensormap_and_ringbuffer"
+
+struct rpi_object;
+
+/* A scalar that the program was built with. */
+struct rpi_fixed {
+	const char *name;
+	struct rp_scalar value;
+};
+
 struct rp_program {
 	_Atomic uint32_t references;
 	char *name;
@@ -30,6 +41,15 @@ struct rp_program {
 	void *user;
 	uint32_t chip_count;
 	uint32_t callback_workers;
+	uint32_t flags;
+	struct rpi_fixed *fixed;
+	uint32_t fixed_count;
+	struct rp_run_config *config; /* of a dispatch that has none; NULL: defaults */
+	uint32_t *outputs; /* indices of the parameters that are only written */
+	uint32_t output_count;
+	struct rpi_object *object; /* control's: what it was loaded from, or NULL */
+	char *output_dir;	   /* absolute; NULL: no artifact */
+	uint64_t load_ns, assemble_ns;
 };
 
 #endif

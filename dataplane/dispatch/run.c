@@ -64,6 +64,11 @@ bool rp_run_callback_bound(const struct rp_run *run, uint32_t callback)
 	       run->plane->callbacks[run->program_idx][callback].fn;
 }
 
+const struct rp_program *rp_run_program(const struct rp_run *run)
+{
+	return run->program;
+}
+
 uint32_t rp_run_chip_count(const struct rp_run *run)
 {
 	return run->plane->chip_count;

@@ -396,6 +396,8 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 	err = rpi_plane_check_submit(plane, program, config, &program_idx);
 	if (err)
 		return err;
+	if (!config)
+		config = plane->programs[program_idx]->config;
 	if (plane->queue)
 		return rpi_queue_submit(plane->queue, plane->programs[program_idx],
 					program_idx, args, nargs, config, wants_handle,

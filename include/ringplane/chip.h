@@ -18,6 +18,9 @@ extern "C" {
 RP_API uint32_t rp_chip_id(const struct rp_chip *chip);
 RP_API uint32_t rp_chip_count(const struct rp_chip *chip);
 
+/* The program of the running task. Valid in its entry. */
+RP_API const struct rp_program *rp_chip_program(const struct rp_chip *chip);
+
 /* The run that this task belongs to (see rp_run_id()), and its config's tag. */
 RP_API uint64_t rp_chip_run_id(const struct rp_chip *chip);
 RP_API uint64_t rp_chip_run_tag(const struct rp_chip *chip);

@@ -23,6 +23,7 @@ struct rp_comm;
 struct rp_domain;
 struct rp_program;
 struct rp_run;
+struct rp_run_config;
 
 /* A dimension that each call may choose. */
 #define RP_DIM_ANY (-1)
@@ -87,6 +88,24 @@ struct rp_param {
 	/* Dynamic dims of one name must agree within one call. NULL: free, as a fixed
 	 * dim must be. */
 	const char *dim_names[RP_MAX_DIMS];
+	uint32_t flags; /* RP_PARAM_* */
+};
+
+/* A scalar that has no default: each build says what becomes of it (see `scalars` of a
+ * description). Without the flag, a scalar that a build does not mention is left to run
+ * time. */
+#define RP_PARAM_DECIDE 0x1u
+
+/*
+ * What a build makes of one scalar parameter. Given a value, the parameter is part of the
+ * program: no argument of a call, and another value is another program; read it with
+ * rp_program_scalar(). Left to run time, it is an argument like any other.
+ */
+struct rp_scalar_choice {
+	const char *name;  /* of a scalar parameter */
+	uint32_t run_time; /* 1: left to run time, and `value` means nothing; else 0 */
+	uint32_t reserved; /* 0 */
+	struct rp_scalar value; /* of the parameter's dtype */
 };
 
 /*
@@ -175,7 +194,17 @@ struct rp_program_desc {
 	/* Callback processes, at most callback_count; 0: one per callback. A worker has
 	 * as many as the program that wants most. */
 	uint32_t callback_workers;
+	/* What this build makes of scalars, each named once at most. */
+	const struct rp_scalar_choice *scalars;
+	size_t scalar_count;
+	uint32_t flags; /* RP_PROGRAM_* */
+	/* The configuration of a dispatch that has none of its own. NULL: the defaults.
+	 */
+	const struct rp_run_config *config;
 };
+
+/* The program has nothing to provide comm domains with: persistent workers refuse it. */
+#define RP_PROGRAM_NO_DOMAINS 0x1u
 
 RP_API void rp_program_desc_init(struct rp_program_desc *desc);
 
@@ -208,6 +237,22 @@ RP_API const struct rp_param *rp_program_param(const struct rp_program *program,
 /* Index of a chip entry or a callback by name; -ENOENT when there is none. */
 RP_API int rp_program_entry(const struct rp_program *program, const char *name);
 RP_API int rp_program_callback(const struct rp_program *program, const char *name);
+
+/* The value that a scalar was given when the program was built; -ENOENT for any other
+ * name, also that of a scalar which is left to run time. */
+RP_API int rp_program_scalar(const struct rp_program *program, const char *name,
+			     struct rp_scalar *value_out);
+
+/*
+ * A number for what the program is: its signature, the scalars that have values, names,
+ * platform, runtime, and its code. What is left to run time (values of scalars, dims)
+ * has no part in it. Of a loaded program it is the same in every process; the code of one
+ * that was built in this process is known by its addresses, so its number serves here.
+ *
+ * Threads    any. Blocks: no.
+ * Spec       002, Compiling from the signature
+ */
+RP_API uint64_t rp_program_identity(const struct rp_program *program);
 
 /* --- Arguments ----------------------------------------------------------- */
 
@@ -280,6 +325,26 @@ static inline struct rp_arg rp_arg_f32(float value)
 
 	arg.u.scalar.value.f32 = value;
 	return arg;
+}
+
+/* Choices of a build. */
+static inline struct rp_scalar_choice rp_scalar_is(const char *name, struct rp_arg value)
+{
+	struct rp_scalar_choice choice;
+
+	choice.name = name;
+	choice.run_time = 0;
+	choice.reserved = 0;
+	choice.value = value.u.scalar;
+	return choice;
+}
+
+static inline struct rp_scalar_choice rp_scalar_run_time(const char *name)
+{
+	struct rp_scalar_choice choice = rp_scalar_is(name, rp_arg_u64(0));
+
+	choice.run_time = 1;
+	return choice;
 }
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #ifndef RINGPLANE_RINGPLANE_H
 #define RINGPLANE_RINGPLANE_H
 
+#include <ringplane/artifact.h>
 #include <ringplane/chip.h>
 #include <ringplane/comm.h>
 #include <ringplane/device.h>
@@ -12,6 +13,7 @@
 #include <ringplane/host.h>
 #include <ringplane/kernel.h>
 #include <ringplane/memory.h>
+#include <ringplane/oneshot.h>
 #include <ringplane/program.h>
 #include <ringplane/run.h>
 #include <ringplane/tensor.h>

@@ -73,6 +73,9 @@ RP_API int rp_run_callback(struct rp_run *run, uint32_t callback,
 /* Whether the worker has a function for it; always true of one that is not optional. */
 RP_API bool rp_run_callback_bound(const struct rp_run *run, uint32_t callback);
 
+/* The program that is dispatched: rp_program_scalar() tells what it was built with. */
+RP_API const struct rp_program *rp_run_program(const struct rp_run *run);
+
 RP_API uint32_t rp_run_chip_count(const struct rp_run *run);
 
 /* Numbers the worker's runs, from 1 and upwards; entries see the same one. A submit that

@@ -29,7 +29,7 @@ cmake -S "$user" -B "$dir/build" -G Ninja -DCMAKE_PREFIX_PATH="$dir/prefix" \
 	fail "configuring a project that finds ringplane"
 }
 cmake --build "$dir/build"
-for program in c_ringplane cpp_ringplane c_ringplane_static cpp_ringplane_static; do
+for program in c_ringplane cpp_ringplane c_ringplane_static cpp_ringplane_static load_thrice; do
 	say "run $program"
 	"$dir/build/$program"
 done
