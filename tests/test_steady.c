@@ -193,6 +193,7 @@ static int two_tasks(struct rp_run *run, const struct rp_arg *args, size_t nargs
 struct bench {
 	struct rp_program *program;
 	struct rp_worker *worker;
+	struct rp_recording *recording; /* NULL: nothing is replayed */
 	uint64_t *in;
 	uint64_t *out[2];
 	struct rp_arg args[2][3]; /* of the two in flight */
@@ -251,11 +252,17 @@ static int bench_open(struct bench *bench, enum rp_wait_policy policy, bool disp
 	use_windows(&options, windows);
 	/* Whoever else wants the CPUs, no spin ends in a sleep. */
 	options.spin_us_min = options.spin_us_max = 10000000;
-	return rp_worker_prepare(&bench->program, 1, &options, &bench->worker);
+	bench->recording = NULL;
+	i = rp_worker_prepare(&bench->program, 1, &options, &bench->worker);
+	if (i || dispatcher || policy != RP_WAIT_SPIN)
+		return i;
+	return rp_worker_record(bench->worker, NULL, bench->args[0], 3, NULL,
+				&bench->recording);
 }
 
 static void bench_close(struct bench *bench)
 {
+	rp_recording_free(bench->recording);
 	PROC_MUST(!rp_worker_close(bench->worker, RP_WAIT_FOREVER));
 	rp_worker_free(bench->worker);
 	rp_program_free(bench->program);
@@ -264,7 +271,8 @@ static void bench_close(struct bench *bench)
 	PROC_MUST(!rp_shared_free(bench->out[1]));
 }
 
-/* Blocking ones and pairs in flight, by turns. */
+/* Blocking ones and pairs in flight, by turns; also replays where there is a recording.
+ */
 static void dispatch(struct bench *bench, int count)
 {
 	struct rp_handle handles[2];
@@ -281,6 +289,9 @@ static void dispatch(struct bench *bench, int count)
 			PROC_MUST(!rp_handle_wait(handles[j], RP_WAIT_FOREVER));
 			PROC_MUST(!rp_handle_release(handles[j]));
 		}
+		for (j = 0; j < 2 && bench->recording; j++)
+			PROC_MUST(!rp_recording_run(bench->recording, bench->args[j], 3,
+						    NULL, NULL));
 	}
 }
 

@@ -225,7 +225,8 @@ int rpi_callbacks_bind(struct rp_worker *worker)
 		err = copy_signatures(worker);
 	if (err)
 		return err;
-	worker->callbacks = calloc(worker->program_count, sizeof(*worker->callbacks));
+	worker->callbacks = calloc(worker->program_count + worker->program_room,
+				   sizeof(*worker->callbacks));
 	if (!worker->callbacks)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	for (idx = 0; !err && idx < worker->program_count; idx++)

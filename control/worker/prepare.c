@@ -57,7 +57,8 @@ static int hold_programs(struct rp_worker *worker, struct rp_program *const *pro
 {
 	size_t i;
 
-	worker->programs = calloc(count, sizeof(*worker->programs));
+	worker->programs =
+		calloc(count + worker->program_room, sizeof(*worker->programs));
 	if (!worker->programs)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	for (i = 0; i < count; i++) {
@@ -151,6 +152,11 @@ static int create_runs(struct rp_worker *worker)
 			tensors = program->tensor_count;
 		if (program->param_count > params)
 			params = program->param_count;
+	}
+	/* What comes later may have as many as there can be. */
+	if (worker->program_room) {
+		tensors = RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS;
+		params = RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS;
 	}
 	plane->runs =
 		aligned_alloc(RPI_SHARE_ALIGN, RPI_FRAME_COUNT * sizeof(*plane->runs));
@@ -394,9 +400,9 @@ static struct rp_worker *allocate(void)
 	return worker;
 }
 
-int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
-		      const struct rp_worker_options *options,
-		      struct rp_worker **worker_out)
+int rpi_worker_prepare(struct rp_program *const *programs, size_t program_count,
+		       const struct rp_worker_options *options, uint32_t program_room,
+		       struct rp_worker **worker_out)
 {
 	struct rp_worker_options resolved;
 	char text[RPI_ERROR_BYTES];
@@ -416,6 +422,7 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	if (!worker)
 		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
 	worker->options = resolved;
+	worker->program_room = program_room;
 	err = hold_programs(worker, programs, program_count);
 	if (!err)
 		err = check_backend(worker);
@@ -439,4 +446,11 @@ int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	rpi_error_set(text);
 	*worker_out = worker;
 	return 0;
+}
+
+int rp_worker_prepare(struct rp_program *const *programs, size_t program_count,
+		      const struct rp_worker_options *options,
+		      struct rp_worker **worker_out)
+{
+	return rpi_worker_prepare(programs, program_count, options, 0, worker_out);
 }

@@ -115,3 +115,15 @@ int rpi_programs_check(struct rp_program *const *programs, size_t count,
 		err = check_domains(programs, count);
 	return err;
 }
+
+uint32_t rpi_worker_add_program(struct rp_worker *worker, struct rp_program *program)
+{
+	const uint32_t idx = worker->program_count++;
+
+	rpi_program_hold(program);
+	worker->programs[idx] = program;
+	/* Release: whoever sees the count sees the program. */
+	atomic_store_explicit(&worker->plane.program_count, idx + 1,
+			      memory_order_release);
+	return idx;
+}

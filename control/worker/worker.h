@@ -55,6 +55,7 @@ struct rp_worker {
 
 	struct rp_program **programs;
 	uint32_t program_count;
+	uint32_t program_room;		  /* for programs that come after prepare */
 	struct rpi_callback **callbacks;  /* [program_count], each one's in its order */
 	struct rp_signature **signatures; /* [signature_count]: copies of the options' */
 	size_t signature_count;
@@ -98,6 +99,15 @@ struct rp_worker {
 	int close_status;
 	uint64_t id; /* slot and generation in the table of workers */
 };
+
+/* prepare.c: rp_worker_prepare(), with room for so many programs more. */
+int rpi_worker_prepare(struct rp_program *const *programs, size_t program_count,
+		       const struct rp_worker_options *options, uint32_t program_room,
+		       struct rp_worker **worker_out);
+
+/* programs.c: one more, which the processes have already and which has no callbacks. Its
+ * index. By one thread at a time, who knows that there is room. */
+uint32_t rpi_worker_add_program(struct rp_worker *worker, struct rp_program *program);
 
 /* layout.c: the shared region and what lies in it. */
 int rpi_worker_lay_out(struct rp_worker *worker);

@@ -9,6 +9,7 @@
 
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
+#include "dispatch/record.h"
 #include "memory/overlap.h"
 #include "memory/view.h"
 
@@ -333,6 +334,8 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		.arg_count = (uint16_t)arg_count,
 		.run_seq = run->seq,
 	};
+	if (rpi_unlikely(run->recording != NULL))
+		rpi_record_task(run, peer, &body, &given);
 	err = rpi_run_send(run, call, peer, &body, &given, true);
 	if (err)
 		return rpi_run_break(run, err);

@@ -54,6 +54,11 @@ void rpi_follow_done(struct rpi_follow *follow, uint32_t peer, uint64_t seq)
 	follow_seq(&follow->peers_done, follow->done_seq, peer, seq);
 }
 
+void rpi_follow_loaded(struct rpi_follow *follow, uint32_t peer, uint64_t seq)
+{
+	follow_seq(&follow->peers_loaded, follow->loaded_seq, peer, seq);
+}
+
 static int grow(struct rpi_hazards *hazards)
 {
 	uint32_t capacity = hazards->capacity ? hazards->capacity * 2 : 64;

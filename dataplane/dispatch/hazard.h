@@ -66,6 +66,9 @@ void rpi_follow_reset(struct rpi_follow *follow);
 /* The task must follow the end of task `seq` of `peer`. */
 void rpi_follow_done(struct rpi_follow *follow, uint32_t peer, uint64_t seq);
 
+/* Or that it has taken its inputs. */
+void rpi_follow_loaded(struct rpi_follow *follow, uint32_t peer, uint64_t seq);
+
 static inline bool rpi_follow_none(const struct rpi_follow *follow)
 {
 	return !(follow->peers_done | follow->peers_loaded);

@@ -78,6 +78,7 @@ struct rp_run {
 	/* The orchestration of a queued request failed after it had enqueued tasks: this
 	 * is the outcome, whatever they say. 0: it has not. */
 	int given_up;
+	struct rp_recording *recording; /* that its orchestration is kept in, or NULL */
 	char fail_text[RPI_ERROR_BYTES];
 };
 
@@ -112,7 +113,8 @@ enum rpi_fall {
 struct rpi_plane {
 	uint32_t chip_count;
 	uint32_t peer_count; /* chips, then callback workers */
-	uint32_t program_count;
+	/* Grows on a chip worker, release; those below it stay. */
+	_Atomic uint32_t program_count;
 	struct rp_program *const *programs;
 	struct rpi_callback *const *callbacks; /* [program_count] */
 	bool in_place;			       /* unified memory */
@@ -190,6 +192,24 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out);
 
+/* A call of a program that is known to be one of the plane's. */
+struct rpi_offer {
+	struct rp_program *program;
+	uint32_t program_idx;
+	const struct rp_arg *args;
+	size_t nargs;
+	const struct rp_run_config *config;
+	bool wants_handle;
+	/* At most one is set, and then there is no queue: keep what the orchestration
+	 * enqueues, or enqueue that instead of running it. */
+	struct rp_recording *record;
+	const struct rp_recording *replay;
+};
+
+/* The same for such a call. */
+int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offer,
+			   struct rpi_ticket *ticket_out);
+
 /* Whether this thread is in an orchestration of the plane, and so must not wait for its
  * submits. */
 bool rpi_plane_orchestrates(const struct rpi_plane *plane);
@@ -237,7 +257,11 @@ struct rpi_args {
 	const struct rp_arg *args;
 	uint32_t count;
 	size_t bytes;
+	const uint8_t *stream; /* the records themselves; NULL: to be made of `args` */
 };
+
+/* send.c: write the records. */
+void rpi_args_write(const struct rp_run *run, uint8_t *at, const struct rpi_args *given);
 
 /* send.c: write a task into the lane of `peer`, with what run->follow says it follows.
  * `of_run`: the run's end waits for it. */

@@ -6,6 +6,7 @@
 
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
+#include "dispatch/record.h"
 
 int rp_run_task(struct rp_run *run, const struct rp_task *task)
 {
@@ -76,11 +77,16 @@ uint32_t rp_run_chip_count(const struct rp_run *run)
 
 uint64_t rp_run_id(const struct rp_run *run)
 {
+	/* No other run has it. */
+	if (rpi_unlikely(run->recording != NULL))
+		run->recording->refused = "it asks for the run's number";
 	return run->seq;
 }
 
 const struct rp_run_config *rp_run_get_config(const struct rp_run *run)
 {
+	if (rpi_unlikely(run->recording != NULL))
+		run->recording->reads_config = true;
 	return &run->frame->config;
 }
 

@@ -62,13 +62,16 @@ static uint8_t *write_tensor(uint8_t *at, const struct rp_arg *arg,
 	return at;
 }
 
-static void write_args(const struct rp_run *run, uint8_t *at,
-		       const struct rpi_args *given)
+void rpi_args_write(const struct rp_run *run, uint8_t *at, const struct rpi_args *given)
 {
 	const struct rp_arg *args = given->args;
 	uint32_t view = 0;
 	uint32_t i;
 
+	if (given->stream) {
+		memcpy(at, given->stream, given->bytes);
+		return;
+	}
 	for (i = 0; i < given->count; i++) {
 		if (args[i].kind == RP_ARG_SCALAR) {
 			at = write_scalar(at, &args[i].u.scalar);
@@ -88,6 +91,8 @@ static void write_inline(uint8_t *at, const struct rpi_args *given)
 {
 	uint32_t i;
 
+	if (given->stream)
+		memcpy(at, given->stream, given->bytes);
 	for (i = 0; i < given->count; i++)
 		at = given->args[i].kind == RP_ARG_DOMAIN
 			     ? write_domain(at, given->args[i].u.domain)
@@ -151,7 +156,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 		body->arg_lines =
 			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
-		write_args(run, at + spilled * sizeof(deps[0]), args);
+		rpi_args_write(run, at + spilled * sizeof(deps[0]), args);
 	} else if (args->bytes) {
 		write_inline(body->in.args.bytes, args);
 	}

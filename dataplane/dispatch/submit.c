@@ -11,12 +11,14 @@
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
+#include "dispatch/record.h"
 #include "runtime/sizing.h"
 
 /* The orchestrations that this thread is in: those of other workers may submit to this
  * one, each other's inside them. */
 struct orchestration {
 	const struct rpi_plane *plane;
+	struct rp_run *run;
 	const struct orchestration *outer;
 };
 
@@ -35,11 +37,15 @@ bool rpi_plane_orchestrates(const struct rpi_plane *plane)
 
 void rpi_plane_flush_own(struct rpi_plane *plane)
 {
+	const struct orchestration *at;
 	uint32_t peer;
 
 	/* Only then are the lanes this thread's. */
 	if (rpi_likely(!rpi_plane_orchestrates(plane)))
 		return;
+	for (at = innermost; at; at = at->outer)
+		if (at->plane == plane)
+			rpi_record_refuse(at->run, "it copies");
 	for (peer = 0; peer < plane->peer_count; peer++)
 		rpi_lane_flush(&plane->lanes[peer]);
 }
@@ -99,15 +105,18 @@ static __attribute__((cold, noinline)) int fail_program(const struct rpi_plane *
 static int find_program(const struct rpi_plane *plane, const struct rp_program *program,
 			uint32_t *idx_out)
 {
+	/* Acquire: the programs below it are there. */
+	const uint32_t count =
+		atomic_load_explicit(&plane->program_count, memory_order_acquire);
 	uint32_t i;
 
-	for (i = 0; i < plane->program_count; i++) {
+	for (i = 0; i < count; i++) {
 		if (plane->programs[i] == program) {
 			*idx_out = i;
 			return 0;
 		}
 	}
-	if (program || plane->program_count != 1)
+	if (program || count != 1)
 		return fail_program(plane, program);
 	*idx_out = 0;
 	return 0;
@@ -196,7 +205,7 @@ int rpi_run_orchestrate(struct rp_run *run)
 				.chip = 0,
 				.args = run->args,
 				.arg_count = program->param_count };
-	const struct orchestration here = { run->plane, innermost };
+	const struct orchestration here = { run->plane, run, innermost };
 	int err;
 
 	if (!program->orchestrate)
@@ -325,9 +334,23 @@ void rpi_plane_count_dispatch(struct rpi_plane *plane)
 		memory_order_relaxed);
 }
 
-static int build(struct rpi_plane *plane, struct rp_program *program,
-		 uint32_t program_idx, const struct rp_arg *args, size_t nargs,
-		 const struct rp_run_config *config, bool wants_handle,
+/* Its tasks, from the orchestration or as they were kept. */
+static int fill(struct rp_run *run, const struct rpi_offer *offer)
+{
+	int err;
+
+	if (rpi_unlikely(offer->replay != NULL))
+		return rpi_replay(run, offer->replay);
+	if (rpi_likely(!offer->record))
+		return rpi_run_orchestrate(run);
+	run->recording = offer->record;
+	rpi_record_start(run);
+	err = rpi_run_orchestrate(run);
+	rpi_record_stop(run);
+	return err;
+}
+
+static int build(struct rpi_plane *plane, const struct rpi_offer *offer,
 		 struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
@@ -339,18 +362,19 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	err = rpi_plane_take_frame(plane, rpi_plane_check_open, &run);
 	if (err)
 		return err;
-	err = rpi_handles_take(&plane->handles, wants_handle, &run->handle_idx, &handle);
+	err = rpi_handles_take(&plane->handles, offer->wants_handle, &run->handle_idx,
+			       &handle);
 	if (err)
 		return err;
-	rpi_run_begin(run, program, program_idx, config);
+	rpi_run_begin(run, offer->program, offer->program_idx, offer->config);
 	call = (struct rpi_call){ .plane = plane,
-				  .program = program,
+				  .program = offer->program,
 				  .args = run->args,
 				  .grants = run->grants };
-	err = rpi_call_bind(&call, args, nargs);
+	err = rpi_call_bind(&call, offer->args, offer->nargs);
 	run->grant_count = call.grant_count;
 	if (!err)
-		err = rpi_run_orchestrate(run);
+		err = fill(run, offer);
 	/* Before the handle leaves this function. */
 	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
 	plane->handles.slots[run->handle_idx].run_seq = run->seq;
@@ -369,6 +393,15 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	return 0;
 }
 
+/* Whether this thread may submit at all. */
+static int check_place(struct rpi_plane *plane)
+{
+	if (rpi_likely(!rpi_plane_orchestrates(plane)))
+		return 0;
+	return rpi_fail(-EDEADLK, "rp_worker_submit: called from an orchestration of the "
+				  "same worker, which it would wait for");
+}
+
 int rpi_plane_check_submit(struct rpi_plane *plane, const struct rp_program *program,
 			   const struct rp_run_config *config, uint32_t *program_idx_out)
 {
@@ -379,9 +412,25 @@ int rpi_plane_check_submit(struct rpi_plane *plane, const struct rp_program *pro
 		err = check_config(config);
 	if (!err)
 		err = find_program(plane, program, program_idx_out);
-	if (!err && rpi_plane_orchestrates(plane))
-		err = rpi_fail(-EDEADLK, "rp_worker_submit: called from an orchestration "
-					 "of the same worker, which it would wait for");
+	return err ? err : check_place(plane);
+}
+
+/* All checks that need no admission have been made. */
+static int submit(struct rpi_plane *plane, const struct rpi_offer *offer,
+		  struct rpi_ticket *ticket_out)
+{
+	int err;
+
+	if (plane->queue)
+		return rpi_queue_submit(plane->queue, offer->program, offer->program_idx,
+					offer->args, offer->nargs, offer->config,
+					offer->wants_handle, ticket_out);
+	rpi_admission_enter(&plane->admission);
+	/* Again: a close may have begun while this thread queued. */
+	err = rpi_plane_check_open(plane);
+	if (!err)
+		err = build(plane, offer, ticket_out);
+	rpi_admission_leave(&plane->admission);
 	return err;
 }
 
@@ -390,26 +439,30 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out)
 {
-	uint32_t program_idx = 0;
+	struct rpi_offer offer = { .args = args,
+				   .nargs = nargs,
+				   .wants_handle = wants_handle };
 	int err;
 
-	err = rpi_plane_check_submit(plane, program, config, &program_idx);
+	err = rpi_plane_check_submit(plane, program, config, &offer.program_idx);
 	if (err)
 		return err;
-	if (!config)
-		config = plane->programs[program_idx]->config;
-	if (plane->queue)
-		return rpi_queue_submit(plane->queue, plane->programs[program_idx],
-					program_idx, args, nargs, config, wants_handle,
-					ticket_out);
-	rpi_admission_enter(&plane->admission);
-	/* Again: a close may have begun while this thread queued. */
+	offer.program = plane->programs[offer.program_idx];
+	offer.config = config ? config : offer.program->config;
+	return submit(plane, &offer, ticket_out);
+}
+
+int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offer,
+			   struct rpi_ticket *ticket_out)
+{
+	int err;
+
 	err = rpi_plane_check_open(plane);
 	if (!err)
-		err = build(plane, plane->programs[program_idx], program_idx, args, nargs,
-			    config, wants_handle, ticket_out);
-	rpi_admission_leave(&plane->admission);
-	return err;
+		err = check_config(offer->config);
+	if (!err)
+		err = check_place(plane);
+	return err ? err : submit(plane, offer, ticket_out);
 }
 
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket)

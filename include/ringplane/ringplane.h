@@ -5,6 +5,7 @@
 
 #include <ringplane/artifact.h>
 #include <ringplane/chip.h>
+#include <ringplane/chip_worker.h>
 #include <ringplane/comm.h>
 #include <ringplane/device.h>
 #include <ringplane/domain.h>
@@ -15,6 +16,7 @@
 #include <ringplane/memory.h>
 #include <ringplane/oneshot.h>
 #include <ringplane/program.h>
+#include <ringplane/recording.h>
 #include <ringplane/run.h>
 #include <ringplane/tensor.h>
 #include <ringplane/worker.h>

@@ -105,6 +105,7 @@ static const struct rp_scalar_choice choices[] = {
 static const struct rp_entry entries[] = { { "scale", scale },
 					   { "refuse", scale_refuse } };
 
+#ifndef PLAIN
 static const struct rp_param tell_params[] = {
 	{ .kind = RP_ARG_TENSOR, .dtype = RP_INT64, .access = RP_INOUT },
 };
@@ -113,6 +114,7 @@ static const struct rp_callback callbacks[] = {
 	{ .name = "tell", .fn = scale_tell, .signature = &tell_takes },
 	{ .name = "ask", .flags = RP_CALLBACK_OPTIONAL },
 };
+#endif
 
 static const struct rp_run_config config = { .size = sizeof(config),
 					     .ring_task_window = { .all = 64 } };
@@ -124,10 +126,12 @@ RP_PROGRAM_OBJECT = {
 	.param_count = 4,
 	.entries = entries,
 	.entry_count = 2,
+#ifndef PLAIN
 	.callbacks = callbacks,
 	.callback_count = 2,
-	.orchestrate = scale_orchestrate,
 	.callback_workers = 1,
+#endif
+	.orchestrate = scale_orchestrate,
 	.scalars = choices,
 	.scalar_count = 1,
 	.config = &config,
