@@ -32,6 +32,7 @@ extern const struct bench_command bench_device_command;
 extern const struct bench_command bench_reset_command;
 extern const struct bench_command bench_collective_command;
 extern const struct bench_command bench_prepare_command;
+extern const struct bench_command bench_programs_command;
 extern const struct bench_command bench_arena_command;
 extern const struct bench_command bench_tasks_command;
 extern const struct bench_command bench_decode_command;

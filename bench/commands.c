@@ -12,6 +12,7 @@ const struct bench_command *const bench_commands[] = {
 	&bench_reset_command,
 	&bench_collective_command,
 	&bench_prepare_command,
+	&bench_programs_command,
 	&bench_arena_command,
 	&bench_tasks_command,
 	&bench_decode_command,

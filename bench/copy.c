@@ -17,8 +17,7 @@
 #define LINES_MAX    128
 
 /* The bare thing next to which a payload of a few lines is put. */
-#define DISPATCH "dispatch.spin.rtt"
-#define PINGPONG "limits.pingpong.line"
+#define DISPATCH DISPATCH_SPIN
 
 /* A payload up to this has DISPATCH as its limit: no second copy would be seen. */
 #define LINE_BYTES ((size_t)64)
@@ -56,27 +55,6 @@ static struct copy_line {
 	char name[BENCH_NAME_BYTES], limit[BENCH_NAME_BYTES];
 } lines[LINES_MAX];
 static size_t line_count;
-
-static const struct dispatch_variant dispatch = { .name = DISPATCH,
-						  .limits = PINGPONG,
-						  .wait = RP_WAIT_SPIN,
-						  .round = dispatch_run_round };
-
-static int add_dispatch(struct bench_plan *plan)
-{
-	const struct bench_case c = { .name = DISPATCH,
-				      .unit = "ns",
-				      .limits = PINGPONG,
-				      .arg = &dispatch,
-				      .setup = dispatch_bed_setup,
-				      .round = dispatch_run_round,
-				      .teardown = dispatch_bed_teardown,
-				      .enter = dispatch_bed_enter,
-				      .leave = dispatch_bed_leave };
-	int err = bench_limit_plan(plan, PINGPONG);
-
-	return err ? err : bench_plan_add(plan, &c);
-}
 
 static uint64_t ops_max(const struct bench_options *options, size_t bytes)
 {
@@ -226,7 +204,7 @@ static int copy_plan(struct bench_plan *plan, const struct bench_options *option
 	int err;
 
 	line_count = 0;
-	err = add_dispatch(plan);
+	err = dispatch_bed_plan_spin(plan);
 	if (!err)
 		err = add_sizes(plan, options, quick);
 	if (!err)

@@ -11,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "limit.h"
 
 /* Dispatches after which a spin budget has found the gaps it will see. */
 #define SETTLE_COUNT 8
@@ -250,4 +251,25 @@ int dispatch_bed_check(struct dispatch_bed *bed, struct bench_round *round)
 	}
 	round->work += round->ops * tasks;
 	return 0;
+}
+
+int dispatch_bed_plan_spin(struct bench_plan *plan)
+{
+	static const char pingpong[] = "limits.pingpong.line";
+	static const struct dispatch_variant spin = { .name = DISPATCH_SPIN,
+						      .limits = pingpong,
+						      .wait = RP_WAIT_SPIN,
+						      .round = dispatch_run_round };
+	const struct bench_case c = { .name = DISPATCH_SPIN,
+				      .unit = "ns",
+				      .limits = pingpong,
+				      .arg = &spin,
+				      .setup = dispatch_bed_setup,
+				      .round = dispatch_run_round,
+				      .teardown = dispatch_bed_teardown,
+				      .enter = dispatch_bed_enter,
+				      .leave = dispatch_bed_leave };
+	int err = bench_limit_plan(plan, pingpong);
+
+	return err ? err : bench_plan_add(plan, &c);
 }

@@ -49,6 +49,11 @@ struct dispatch_bed {
 	double clock_ns; /* that a sample of dispatch_submit_round() was relieved of */
 };
 
+/* An empty dispatch, both sides spinning, as a limit in the plan of another sub-command.
+ */
+#define DISPATCH_SPIN "dispatch.spin.rtt"
+int dispatch_bed_plan_spin(struct bench_plan *plan);
+
 /* .arg is the variant, .data the bed. */
 int dispatch_bed_setup(struct bench_case *c);
 int dispatch_bed_enter(struct bench_case *c);

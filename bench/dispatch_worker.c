@@ -54,6 +54,28 @@ int bench_worker_start(const struct bench_options *options, struct rp_program *p
 	return err ? err : pinned;
 }
 
+int bench_chip_worker_start(const struct bench_options *options, enum rp_wait_policy wait,
+			    struct rp_chip_worker **worker_out)
+{
+	struct rp_chip_worker_options chip_options;
+	struct rp_worker_options worker_options;
+	int cpus[2]; /* the chip's, and the caller's */
+	int err;
+
+	rp_worker_options_init(&worker_options);
+	worker_options.wait = worker_options.worker_wait = wait;
+	bench_worker_cpus(options, false, cpus, 1);
+	worker_options.chip_cpus = cpus;
+	cpus[1] = options->cpu[BENCH_PARENT];
+	rp_chip_worker_options_init(&chip_options);
+	chip_options.worker = &worker_options;
+	err = bench_cpu_allow(cpus, 2);
+	if (err)
+		return err;
+	err = rp_chip_worker_open(&chip_options, worker_out);
+	return err ? err : bench_cpu_pin(options->cpu[BENCH_PARENT]);
+}
+
 int bench_worker_stop(struct rp_worker *worker)
 {
 	int err = worker ? rp_worker_close(worker, CLOSE_NS) : 0;

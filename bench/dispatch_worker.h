@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ringplane/chip_worker.h>
 #include <ringplane/program.h>
 #include <ringplane/worker.h>
 
@@ -38,6 +39,10 @@ void bench_worker_cpus(const struct bench_options *options, bool spread, int *cp
 int bench_worker_start(const struct bench_options *options, struct rp_program *program,
 		       struct rp_worker_options *worker_options, enum bench_place place,
 		       struct rp_worker **worker_out);
+
+/* rp_chip_worker_open() with the chip on the peer's CPU, likewise; both sides wait so. */
+int bench_chip_worker_start(const struct bench_options *options, enum rp_wait_policy wait,
+			    struct rp_chip_worker **worker_out);
 
 /* Close and free; NULL is fine. The first error of a dispatch, or of the close. */
 int bench_worker_stop(struct rp_worker *worker);

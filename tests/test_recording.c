@@ -548,6 +548,47 @@ static void many_strided_tasks_press_back_and_go_on(void **state)
 	rp_shared_free(y);
 }
 
+/* Tasks that take nothing, and runs that have none. */
+static unsigned plain_tasks;
+
+static int plain(struct rp_run *run, const struct rp_arg *args, size_t nargs, void *user)
+{
+	int err = 0;
+
+	(void)args;
+	(void)nargs;
+	(void)user;
+	for (unsigned i = 0; i < plain_tasks && !err; i++)
+		err = rp_run_task(run, &(struct rp_task){ .entry = ENTRY_EMPTY });
+	return err;
+}
+
+static void runs_without_arguments_or_tasks_are_recorded_too(void **state)
+{
+	struct rp_worker_stats stats = { .size = sizeof(stats) };
+	struct rp_program_desc desc;
+	struct bed bed;
+
+	(void)state;
+	bed_describe(&desc, "plain", NULL, 0);
+	desc.orchestrate = plain;
+	bed_prepare(&bed, &desc, NULL);
+	for (plain_tasks = 0; plain_tasks <= 3; plain_tasks++) {
+		struct rp_recording *recording;
+		uint64_t before;
+
+		assert_ok(rp_worker_record(bed.worker, NULL, NULL, 0, NULL, &recording));
+		assert_int_equal(rp_recording_task_count(recording), plain_tasks);
+		assert_ok(rp_worker_get_stats(bed.worker, &stats));
+		before = stats.tasks;
+		assert_ok(rp_recording_run(recording, NULL, 0, NULL, NULL));
+		assert_ok(rp_worker_get_stats(bed.worker, &stats));
+		assert_int_equal(stats.tasks - before, plain_tasks);
+		rp_recording_free(recording);
+	}
+	bed_close(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +601,7 @@ int main(void)
 		PROCESS_TEST(memory_of_the_orchestration_stays_where_it_is),
 		PROCESS_TEST(device_memory_is_looked_up_anew),
 		PROCESS_TEST(many_strided_tasks_press_back_and_go_on),
+		PROCESS_TEST(runs_without_arguments_or_tasks_are_recorded_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

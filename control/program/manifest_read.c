@@ -206,7 +206,7 @@ static int read_runtime(const struct rpi_json *at, struct rpi_manifest *manifest
 		err = rpi_json_text(&runtime, "name", &manifest->desc.runtime);
 	if (err || json_is_null(json_object_get(runtime.value, "config")))
 		return err;
-	rp_run_config_init(&manifest->config);
+	manifest->config = (struct rp_run_config){ .size = sizeof(manifest->config) };
 	manifest->desc.config = &manifest->config;
 	err = rpi_json_object(&runtime, "config", &config.value);
 	if (!err)

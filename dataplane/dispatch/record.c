@@ -11,7 +11,7 @@
 /* Room for `count` more; NULL without memory. */
 static void *append(struct rpi_list *list, uint32_t count, size_t bytes)
 {
-	if (list->room - list->count < count) {
+	if (!list->at || list->room - list->count < count) {
 		uint64_t room = list->room ? 2 * (uint64_t)list->room : 64;
 		void *at;
 
