@@ -8,6 +8,7 @@
 # property RINGPLANE_PROGRAM tells. The object is not linked with ringplane: it uses that
 # of the process that loads it. A process with the static library has to export its
 # symbols (ENABLE_EXPORTS).
+# RINGPLANE_TEST_LAUNCHER is ringplane's own, for sanitizers; others leave it unset.
 function(ringplane_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "OUTPUT_DIRECTORY"
     "SOURCES;DEFINITIONS;LIBRARIES")
@@ -28,6 +29,6 @@ function(ringplane_add_program name)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
   add_dependencies(${name} ringplane::rpprogram)
   add_custom_command(TARGET ${name} POST_BUILD VERBATIM
-    COMMAND $<TARGET_FILE:ringplane::rpprogram>
+    COMMAND ${RINGPLANE_TEST_LAUNCHER} $<TARGET_FILE:ringplane::rpprogram>
       save $<TARGET_FILE:${name}> ${arg_OUTPUT_DIRECTORY})
 endfunction()

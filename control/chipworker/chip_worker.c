@@ -182,9 +182,7 @@ int rp_chip_worker_run(struct rp_chip_worker *chip_worker, struct rp_program *pr
 	static const char call[] = "rp_chip_worker_run";
 	const uint64_t begin_ns = wall_ns_out ? rpi_now_ns() : 0;
 	const struct rpi_resident_program *found;
-	struct rpi_ticket ticket;
 	struct rpi_offer offer;
-	struct rpi_plane *plane;
 	int err;
 
 	err = check_worker(chip_worker, call);
@@ -194,16 +192,10 @@ int rp_chip_worker_run(struct rp_chip_worker *chip_worker, struct rp_program *pr
 		err = rpi_chip_worker_find(chip_worker, call, program, &found);
 	if (err)
 		return err;
-	plane = &chip_worker->worker->plane;
 	offer = (struct rpi_offer){ .program = program,
 				    .program_idx = found->idx,
 				    .args = args,
 				    .nargs = nargs,
 				    .config = config ? config : program->config };
-	err = rpi_plane_submit_known(plane, &offer, &ticket);
-	if (!err)
-		err = rpi_plane_settle(plane, &ticket);
-	if (!err && wall_ns_out)
-		*wall_ns_out = rpi_now_ns() - begin_ns;
-	return err;
+	return rpi_worker_run_known(chip_worker->worker, &offer, begin_ns, wall_ns_out);
 }

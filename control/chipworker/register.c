@@ -208,22 +208,14 @@ int rp_registration_run(struct rp_registration *registration, const struct rp_ar
 			uint64_t *wall_ns_out)
 {
 	const uint64_t begin_ns = wall_ns_out ? rpi_now_ns() : 0;
-	struct rpi_ticket ticket;
 	struct rpi_offer offer;
-	struct rpi_plane *plane;
 	int err;
 
 	err = offer_call("rp_registration_run", registration, args, nargs, config,
 			 &offer);
-	if (rpi_unlikely(err))
-		return err;
-	plane = &registration->worker->plane;
-	err = rpi_plane_submit_known(plane, &offer, &ticket);
-	if (!err)
-		err = rpi_plane_settle(plane, &ticket);
-	if (!err && wall_ns_out)
-		*wall_ns_out = rpi_now_ns() - begin_ns;
-	return err;
+	return rpi_unlikely(err) ? err
+				 : rpi_worker_run_known(registration->worker, &offer,
+							begin_ns, wall_ns_out);
 }
 
 int rp_registration_submit(struct rp_registration *registration,
@@ -231,7 +223,6 @@ int rp_registration_submit(struct rp_registration *registration,
 			   const struct rp_run_config *config,
 			   struct rp_handle *handle_out)
 {
-	struct rpi_ticket ticket;
 	struct rpi_offer offer;
 	int err;
 
@@ -240,14 +231,8 @@ int rp_registration_submit(struct rp_registration *registration,
 				"rp_registration_submit: handle_out NULL, expected one");
 	err = offer_call("rp_registration_submit", registration, args, nargs, config,
 			 &offer);
-	if (err)
-		return err;
-	offer.wants_handle = true;
-	err = rpi_plane_submit_known(&registration->worker->plane, &offer, &ticket);
-	if (err)
-		return err;
-	*handle_out = (struct rp_handle){ registration->worker->id, ticket.handle };
-	return 0;
+	return err ? err
+		   : rpi_worker_submit_known(registration->worker, &offer, handle_out);
 }
 
 int rp_registration_record(struct rp_registration *registration,

@@ -243,7 +243,7 @@ int rp_program_save(const struct rp_program *program, const char *dir)
 				program->platform);
 	err = name_all(program, &names);
 	/* The file that the program was linked with, unless it has a copy. */
-	if (!err && !program->object)
+	if (!err && names.map && !program->object)
 		err = rpi_object_read(call, AT_FDCWD, names.map->l_name,
 				      names.map->l_name, RPI_OBJECT_BYTES_MAX, &read);
 	if (!err)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -11,14 +13,12 @@ int rpi_json_fail(const struct rpi_json *at, const char *key, const char *format
 {
 	char text[RPI_ERROR_BYTES];
 	va_list args;
-	size_t length;
 
-	length = rpi_format(text, sizeof(text), "%s: %s: %s%s%s ", at->call, at->label,
-			    at->path, *at->path && *key ? "." : "", key);
 	va_start(args, format);
-	vsnprintf(text + length, sizeof(text) - length, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	return rpi_fail(-EINVAL, "%s", text);
+	return rpi_fail(-EINVAL, "%s: %s: %s%s%s %s", at->call, at->label, at->path,
+			*at->path && *key ? "." : "", key, text);
 }
 
 int rpi_json_parse(const char *call, const char *label, const char *text, size_t bytes,
@@ -149,7 +149,7 @@ int rpi_json_object(const struct rpi_json *at, const char *key, json_t **object_
 int rpi_json_hex(const struct rpi_json *at, const char *key, uint64_t *value_out)
 {
 	static const char digits[] = "0123456789abcdef";
-	const char *text;
+	const char *text = "";
 	uint64_t value = 0;
 	size_t i;
 	int err;

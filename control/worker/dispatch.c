@@ -2,6 +2,7 @@
 /* The public operations of a dispatch; the work is dataplane/dispatch/'s. */
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "worker/worker.h"
 
@@ -36,6 +37,33 @@ int rp_worker_run(struct rp_worker *worker, struct rp_program *program,
 	err = rpi_plane_submit(&worker->plane, program, args, nargs, config, false,
 			       &ticket);
 	return err ? err : rpi_plane_settle(&worker->plane, &ticket);
+}
+
+int rpi_worker_run_known(struct rp_worker *worker, const struct rpi_offer *offer,
+			 uint64_t begin_ns, uint64_t *wall_ns_out)
+{
+	struct rpi_ticket ticket;
+	int err;
+
+	err = rpi_plane_submit_known(&worker->plane, offer, &ticket);
+	if (!err)
+		err = rpi_plane_settle(&worker->plane, &ticket);
+	if (!err && wall_ns_out)
+		*wall_ns_out = rpi_now_ns() - begin_ns;
+	return err;
+}
+
+int rpi_worker_submit_known(struct rp_worker *worker, struct rpi_offer *offer,
+			    struct rp_handle *handle_out)
+{
+	struct rpi_ticket ticket;
+	int err;
+
+	offer->wants_handle = true;
+	err = rpi_plane_submit_known(&worker->plane, offer, &ticket);
+	if (!err)
+		*handle_out = (struct rp_handle){ worker->id, ticket.handle };
+	return err;
 }
 
 static int stale(const char *call)

@@ -24,15 +24,6 @@ static int judge(const char *call, const struct rp_recording *recording)
 	return 0;
 }
 
-static int run_once(struct rpi_plane *plane, const struct rpi_offer *offer)
-{
-	struct rpi_ticket ticket;
-	int err;
-
-	err = rpi_plane_submit_known(plane, offer, &ticket);
-	return err ? err : rpi_plane_settle(plane, &ticket);
-}
-
 int rpi_worker_record(struct rp_worker *worker, const char *call, struct rpi_offer *offer,
 		      struct rp_recording **recording_out)
 {
@@ -54,7 +45,7 @@ int rpi_worker_record(struct rp_worker *worker, const char *call, struct rpi_off
 	}
 	recording->worker_id = worker->id;
 	offer->record = recording;
-	err = run_once(&worker->plane, offer);
+	err = rpi_worker_run_known(worker, offer, 0, NULL);
 	if (!err)
 		err = judge(call, recording);
 	if (err) {
@@ -88,11 +79,13 @@ int rp_worker_record(struct rp_worker *worker, struct rp_program *program,
 /* A replay, and the worker that it goes to. */
 static int offer_replay(const char *call, const struct rp_recording *recording,
 			const struct rp_arg *args, size_t nargs,
-			const struct rp_run_config *config, struct rpi_offer *offer_out)
+			const struct rp_run_config *config, struct rpi_offer *offer_out,
+			struct rp_worker **worker_out)
 {
 	if (rpi_unlikely(!recording))
 		return rpi_fail(-EINVAL, "%s: recording NULL, expected one", call);
-	if (rpi_unlikely(!rpi_table_find(recording->worker_id)))
+	*worker_out = rpi_table_find(recording->worker_id);
+	if (rpi_unlikely(!*worker_out))
 		return rpi_fail(-ESTALE,
 				"%s: the worker of the recording of '%s' was freed", call,
 				recording->program->name);
@@ -111,37 +104,29 @@ int rp_recording_run(struct rp_recording *recording, const struct rp_arg *args,
 		     uint64_t *wall_ns_out)
 {
 	const uint64_t begin_ns = wall_ns_out ? rpi_now_ns() : 0;
+	struct rp_worker *worker;
 	struct rpi_offer offer;
 	int err;
 
-	err = offer_replay("rp_recording_run", recording, args, nargs, config, &offer);
-	if (!err)
-		err = run_once(recording->plane, &offer);
-	if (!err && wall_ns_out)
-		*wall_ns_out = rpi_now_ns() - begin_ns;
-	return err;
+	err = offer_replay("rp_recording_run", recording, args, nargs, config, &offer,
+			   &worker);
+	return err ? err : rpi_worker_run_known(worker, &offer, begin_ns, wall_ns_out);
 }
 
 int rp_recording_submit(struct rp_recording *recording, const struct rp_arg *args,
 			size_t nargs, const struct rp_run_config *config,
 			struct rp_handle *handle_out)
 {
-	struct rpi_ticket ticket;
+	struct rp_worker *worker;
 	struct rpi_offer offer;
 	int err;
 
 	if (rpi_unlikely(!handle_out))
 		return rpi_fail(-EINVAL,
 				"rp_recording_submit: handle_out NULL, expected one");
-	err = offer_replay("rp_recording_submit", recording, args, nargs, config, &offer);
-	if (err)
-		return err;
-	offer.wants_handle = true;
-	err = rpi_plane_submit_known(recording->plane, &offer, &ticket);
-	if (err)
-		return err;
-	*handle_out = (struct rp_handle){ recording->worker_id, ticket.handle };
-	return 0;
+	err = offer_replay("rp_recording_submit", recording, args, nargs, config, &offer,
+			   &worker);
+	return err ? err : rpi_worker_submit_known(worker, &offer, handle_out);
 }
 
 size_t rp_recording_task_count(const struct rp_recording *recording)

@@ -105,6 +105,13 @@ int rpi_worker_prepare(struct rp_program *const *programs, size_t program_count,
 		       const struct rp_worker_options *options, uint32_t program_room,
 		       struct rp_worker **worker_out);
 
+/* dispatch.c: submit a known call, and wait, or give a handle. begin_ns: when the public
+ * call began; wall_ns_out may be NULL, and is set on success. */
+int rpi_worker_run_known(struct rp_worker *worker, const struct rpi_offer *offer,
+			 uint64_t begin_ns, uint64_t *wall_ns_out);
+int rpi_worker_submit_known(struct rp_worker *worker, struct rpi_offer *offer,
+			    struct rp_handle *handle_out);
+
 /* programs.c: one more, which the processes have already and which has no callbacks. Its
  * index. By one thread at a time, who knows that there is room. */
 uint32_t rpi_worker_add_program(struct rp_worker *worker, struct rp_program *program);

@@ -108,6 +108,9 @@ RP_API int rp_chip_worker_run(struct rp_chip_worker *worker, struct rp_program *
  * of another must lie in memory that was mapped when the worker was opened.
  * registration_out  end it with rp_registration_free(), before or after the worker.
  *
+ *             On a persistent worker what fails in the chip is a run that failed: the
+ *             worker's last.
+ *
  * Threads     any. Blocks: while the chip loads it, after its dispatches before that.
  * Returns     0
  *             -EINVAL     a NULL; another platform, runtime or chip count; callbacks;
