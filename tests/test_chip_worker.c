@@ -388,7 +388,7 @@ static void a_failure_of_one_call_is_its_own(void **state)
 static void a_program_may_be_as_wide_as_any(void **state)
 {
 	static struct rp_param params[RP_MAX_TASK_SCALARS];
-	static char names[RP_MAX_TASK_SCALARS][8];
+	static char names[RP_MAX_TASK_SCALARS][16];
 	static struct rp_arg args[RP_MAX_TASK_SCALARS];
 	struct rp_entry entry = { "noop", noop_entry };
 	struct rp_chip_worker *worker = open_worker();
