@@ -424,6 +424,9 @@ int rpi_worker_prepare(struct rp_program *const *programs, size_t program_count,
 	worker->options = resolved;
 	worker->program_room = program_room;
 	err = hold_programs(worker, programs, program_count);
+	/* What a dispatch without a configuration has. */
+	if (!err && !worker->options.prewarm)
+		worker->options.prewarm = programs[0]->config;
 	if (!err)
 		err = check_backend(worker);
 	if (!err)
