@@ -354,7 +354,7 @@ static int tasks_plan(struct bench_plan *plan, const struct bench_options *optio
 		err = bench_plan_add(plan, &c);
 	}
 	if (!err)
-		err = bench_plan_derive(plan, "tasks.flat", "x", NULL, RUN "*");
+		err = bench_plan_derive(plan, "tasks.flat", "ns", RUN "1000", RUN "*");
 	if (!err)
 		err = bench_plan_derive(plan, "tasks.edge", "ns", NULL, "tasks.deps.*");
 	if (!err)
@@ -380,10 +380,10 @@ static int add_value(struct bench_results *results, const char *name, double val
 	return line && isfinite(value) ? bench_result_run(line, &run) : 0;
 }
 
-/* The dearest kernel of the runs of all lengths over the cheapest. */
-static double flatness(const struct bench_results *results, size_t run)
+/* A kernel of the dearest run, of whatever length. */
+static double dearest(const struct bench_results *results, size_t run)
 {
-	double least = INFINITY, most = 0;
+	double most = 0;
 	size_t count = 0;
 
 	for (size_t i = 0; i < COUNT(variants); i++) {
@@ -393,11 +393,10 @@ static double flatness(const struct bench_results *results, size_t run)
 
 		if (!isfinite(value))
 			continue;
-		least = fmin(least, value);
 		most = fmax(most, value);
 		count++;
 	}
-	return count > 1 ? most / least : (double)NAN;
+	return count > 1 ? most : (double)NAN;
 }
 
 static size_t most_runs(const struct bench_results *results)
@@ -430,7 +429,7 @@ static int tasks_finish(struct bench_results *results,
 		if (!err)
 			err = add_value(results, "tasks.rate", 1e9 / kernel);
 		if (!err)
-			err = add_value(results, "tasks.flat", flatness(results, run));
+			err = add_value(results, "tasks.flat", dearest(results, run));
 	}
 	return err;
 }
