@@ -40,7 +40,7 @@ enum rp_sleep_engine rp_worker_sleep_engine(const struct rp_worker *worker,
 size_t rp_worker_memory_report(struct rp_worker *worker, struct rp_region_info *info_out,
 			       size_t max)
 {
-	const struct rpi_region *own[3];
+	const struct rpi_region *own[4];
 	size_t count;
 
 	if (!worker)
@@ -48,9 +48,10 @@ size_t rp_worker_memory_report(struct rp_worker *worker, struct rp_region_info *
 	own[0] = &worker->region;
 	own[1] = &worker->chunks;
 	own[2] = &worker->domains.pool.region;
+	own[3] = &worker->trace_region;
 	if (!info_out)
 		max = 0;
-	for (count = 0; count < 3; count++)
+	for (count = 0; count < 4; count++)
 		if (count < max)
 			rpi_region_info(own[count], &info_out[count]);
 	return count + rpi_shared_map_info(&worker->shared,

@@ -117,6 +117,8 @@ static void collect(struct rp_run *run, int status, const char *text)
 		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 	uint64_t targets;
 
+	if (rpi_unlikely(run->began))
+		rpi_run_timed(run);
 	if (rpi_unlikely(status)) {
 		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
 		if (plane->persistent && run->task_count)

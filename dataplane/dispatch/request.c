@@ -37,7 +37,8 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 
 	run->handle_idx = request->handle_idx;
 	rpi_run_begin(run, request->program, request->program_idx,
-		      request->has_config ? &request->config : NULL);
+		      request->has_config ? &request->config : NULL,
+		      rpi_trace_open(&plane->tracer, RPI_TRACE_RUN));
 	memcpy(run->args, request->args,
 	       request->program->param_count * sizeof(*run->args));
 	memcpy(run->grants, request->grants, request->grant_count * sizeof(*run->grants));

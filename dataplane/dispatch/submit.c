@@ -159,7 +159,7 @@ static int check_config(const struct rp_run_config *config)
 }
 
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
-		   const struct rp_run_config *config)
+		   const struct rp_run_config *config, uint64_t began)
 {
 	struct rpi_plane *plane = run->plane;
 
@@ -171,6 +171,7 @@ void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t prog
 	run->domains = 0;
 	run->fenced = 0;
 	run->task_count = 0;
+	run->began = began;
 	run->seq = plane->next_run_seq++;
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_BUILDING),
 			      memory_order_relaxed);
@@ -327,13 +328,13 @@ void rpi_plane_count_dispatch(struct rpi_plane *plane)
 
 static int build(struct rpi_plane *plane, struct rp_program *program,
 		 uint32_t program_idx, const struct rp_arg *args, size_t nargs,
-		 const struct rp_run_config *config, bool wants_handle,
+		 const struct rp_run_config *config, bool wants_handle, uint64_t began,
 		 struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
 	struct rpi_call call;
 	struct rp_run *run;
-	uint64_t handle;
+	uint64_t handle, at;
 	int err;
 
 	err = rpi_plane_take_frame(plane, rpi_plane_check_open, &run);
@@ -342,15 +343,18 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 	err = rpi_handles_take(&plane->handles, wants_handle, &run->handle_idx, &handle);
 	if (err)
 		return err;
-	rpi_run_begin(run, program, program_idx, config);
+	rpi_run_begin(run, program, program_idx, config, began);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_FRAME, began);
 	call = (struct rpi_call){ .plane = plane,
 				  .program = program,
 				  .args = run->args,
 				  .grants = run->grants };
 	err = rpi_call_bind(&call, args, nargs);
 	run->grant_count = call.grant_count;
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_BIND, at);
 	if (!err)
 		err = rpi_run_orchestrate(run);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_ORCHESTRATE, at);
 	/* Before the handle leaves this function. */
 	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
 	plane->handles.slots[run->handle_idx].run_seq = run->seq;
@@ -366,6 +370,8 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 					   .handle_idx = run->handle_idx };
 	rpi_run_accept(run);
 	rpi_plane_count_dispatch(plane);
+	rpi_run_span(run, RPI_SPAN_SUBMIT_PUBLISH, at);
+	rpi_run_span(run, RPI_SPAN_SUBMIT, began);
 	return 0;
 }
 
@@ -390,6 +396,7 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out)
 {
+	const uint64_t began = rpi_trace_open(&plane->tracer, RPI_TRACE_RUN);
 	uint32_t program_idx = 0;
 	int err;
 
@@ -405,7 +412,7 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 	err = rpi_plane_check_open(plane);
 	if (!err)
 		err = build(plane, plane->programs[program_idx], program_idx, args, nargs,
-			    config, wants_handle, ticket_out);
+			    config, wants_handle, began, ticket_out);
 	rpi_admission_leave(&plane->admission);
 	return err;
 }
