@@ -15,5 +15,6 @@ const struct bench_command *const bench_commands[] = {
 	&bench_arena_command,
 	&bench_tasks_command,
 	&bench_decode_command,
+	&bench_trace_command,
 	NULL,
 };

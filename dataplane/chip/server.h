@@ -154,12 +154,12 @@ void rpi_server_publish(struct rp_chip *chip, uint64_t seq);
 
 /* What the spans of a task are about. */
 static inline struct rpi_trace_of rpi_server_span_of(const struct rp_chip *chip,
-						    const struct rpi_task_body *task)
+						     const struct rpi_task_body *task)
 {
 	return (struct rpi_trace_of){ .run_seq = task->run_seq,
-				     .task_seq = chip->rx.next_seq,
-				     .program = task->program,
-				     .entry = task->entry };
+				      .task_seq = chip->rx.next_seq,
+				      .program = task->program,
+				      .entry = task->entry };
 }
 
 static inline void rpi_count(_Atomic uint64_t *counter, uint64_t by)

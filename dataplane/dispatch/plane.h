@@ -127,7 +127,7 @@ struct rpi_plane {
 	struct rpi_handles handles;
 	struct rpi_admission admission;
 	struct rpi_gate gate;
-	struct rpi_queue *queue; /* NULL: submitting threads build their runs */
+	struct rpi_queue *queue;  /* NULL: submitting threads build their runs */
 	struct rpi_tracer tracer; /* of this process */
 
 	/* Whether the worker processes see this host memory once they see what is

@@ -37,5 +37,6 @@ void rpi_sched_close(struct rpi_runtime *runtime)
 	for (i = 0; i < runtime->config.compute_threads; i++)
 		fold(&runtime->crew[i], &first, &last);
 	if (first && rpi_trace_wants(tracer, RPI_TRACE_DEVICE))
-		rpi_trace_record(tracer, RPI_SPAN_DEVICE_SCHED, first, last, &runtime->of);
+		rpi_trace_record(tracer, RPI_SPAN_DEVICE_SCHED, first, last,
+				 &runtime->of);
 }

@@ -48,7 +48,8 @@ static inline uint64_t rpi_latency_upper(uint32_t bucket)
 
 	if (bucket >= 2 * RPI_LATENCY_STEPS)
 		shift = bucket / RPI_LATENCY_STEPS - 1;
-	return ((uint64_t)(bucket - shift * RPI_LATENCY_STEPS) + 1) * (UINT64_C(1) << shift) -
+	return ((uint64_t)(bucket - shift * RPI_LATENCY_STEPS) + 1) *
+		       (UINT64_C(1) << shift) -
 	       1;
 }
 

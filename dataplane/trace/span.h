@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans: where the time of a dispatch goes. Each process has a ring of records in a region
- * that was made before the fork; the caller's process reads them all.
+ * Spans: where the time of a dispatch goes. Each process has a ring of records in a
+ * region that was made before the fork; the caller's process reads them all.
  *
  * With nobody attached a span is one load and one branch. Recording never waits, calls
- * the system or allocates: what nobody has read is written over, and the reader counts it.
+ * the system or allocates: what nobody has read is written over, and the reader counts
+ * it.
  *
  * Memory order. T1: the writer takes a record by compare-and-swap of `seq`, fills it and
- * stores `seq` release; the reader loads `seq` acquire, copies, fences, and looks at `seq`
- * again. Each word of a record is atomic, so a copy that was written over meanwhile is
- * only thrown away. Invariant: a record whose `seq` is whole was written by one thread.
+ * stores `seq` release; the reader loads `seq` acquire, copies, fences, and looks at
+ * `seq` again. Each word of a record is atomic, so a copy that was written over meanwhile
+ * is only thrown away. Invariant: a record whose `seq` is whole was written by one
+ * thread.
  */
 #ifndef RPI_TRACE_SPAN_H
 #define RPI_TRACE_SPAN_H
@@ -39,10 +41,9 @@
 #define RPI_TRACE_LATENCY 8u /* the histogram; see latency.h */
 #define RPI_TRACE_SPANS	  (RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS)
 
-#define RPI_TRACE_BUILT                                                \
-	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST : 0u) |                 \
-	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS : 0u) |   \
-	 RPI_TRACE_LATENCY)
+#define RPI_TRACE_BUILT                                \
+	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST : 0u) | \
+	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS : 0u) | RPI_TRACE_LATENCY)
 
 /* Records of one process's ring; a power of two. */
 #define RPI_SPAN_RING 8192u
@@ -66,7 +67,8 @@ static_assert(sizeof(struct rpi_trace_record) == RPI_CACHE_LINE, "one line a spa
 
 /* Written by the threads of one process, read by the caller's. */
 struct rpi_trace_ring {
-	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t head; /* positions handed out */
+	/* The next position to try; a hint that may stand a little behind. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t head;
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_record records[RPI_SPAN_RING];
 };
 
@@ -100,7 +102,7 @@ struct rpi_trace_of {
 #define RPI_SPAN_UNKNOWN UINT16_MAX
 
 static inline uint64_t rpi_trace_what(enum rpi_trace_name name, uint16_t program,
-				     uint16_t entry)
+				      uint16_t entry)
 {
 	return (uint64_t)name | (uint64_t)program << 16 | (uint64_t)entry << 32;
 }
@@ -114,9 +116,10 @@ static inline uint64_t rpi_trace_edge(uint32_t peer, uint64_t seq)
 /* A new process has other threads: forget the id that it was forked with. */
 void rpi_trace_forget_thread(void);
 
-__attribute__((cold)) void rpi_trace_record(const struct rpi_tracer *tracer,
-					   enum rpi_trace_name name, uint64_t begin,
-					   uint64_t end, const struct rpi_trace_of *of);
+__attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
+						enum rpi_trace_name name, uint64_t begin,
+						uint64_t end,
+						const struct rpi_trace_of *of);
 
 /* Whether somebody wants spans of these domains. */
 static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
@@ -137,8 +140,8 @@ static inline uint64_t rpi_trace_open(const struct rpi_tracer *tracer, uint32_t 
 
 /* The end of a span that began at `begin`, and the beginning of what comes after. */
 static inline uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
-				      enum rpi_trace_name name, uint64_t begin,
-				      const struct rpi_trace_of *of)
+				       enum rpi_trace_name name, uint64_t begin,
+				       const struct rpi_trace_of *of)
 {
 	uint64_t end;
 
@@ -155,10 +158,10 @@ struct rpi_trace_copy {
 };
 
 /*
- * The reader: take the record at *at_io and move on. 1 one was taken; 0 there is none yet.
- * Positions that were written over are passed by and added to *dropped_io.
+ * The reader: take the record at *at_io and move on. 1 one was taken; 0 there is none
+ * yet. Positions that were written over are passed by and added to *dropped_io.
  */
 int rpi_trace_take(const struct rpi_trace_ring *ring, uint64_t *at_io,
-		  struct rpi_trace_copy *out, uint64_t *dropped_io);
+		   struct rpi_trace_copy *out, uint64_t *dropped_io);
 
 #endif

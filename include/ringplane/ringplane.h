@@ -15,6 +15,7 @@
 #include <ringplane/program.h>
 #include <ringplane/run.h>
 #include <ringplane/tensor.h>
+#include <ringplane/trace.h>
 #include <ringplane/worker.h>
 
 #endif
