@@ -15,6 +15,7 @@
 #include "report.h"
 #include "result.h"
 #include "runner.h"
+#include "top.h"
 #include "topology.h"
 
 enum {
@@ -36,7 +37,8 @@ static void print_usage(FILE *out)
 	for (size_t i = 0; bench_commands[i]; i++)
 		fprintf(out, "  %-10s %s\n", bench_commands[i]->name,
 			bench_commands[i]->summary);
-	fputs("  list       the sub-commands and the names that each reports\n\n"
+	fputs("  top        what the workers of a live process count: top PID\n"
+	      "  list       the sub-commands and the names that each reports\n\n"
 	      "rpbench SUBCOMMAND --help shows the options.\n",
 	      out);
 }
@@ -151,6 +153,8 @@ int main(int argc, const char **argv)
 	for (size_t i = 0; bench_commands[i]; i++)
 		if (!strcmp(word, bench_commands[i]->name))
 			return run_command(bench_commands[i], argc - 1, argv + 1);
+	if (!strcmp(word, "top"))
+		return bench_top(argc - 1, argv + 1);
 	if (!strcmp(word, "list"))
 		return list_all();
 	if (!strcmp(word, "--version")) {

@@ -184,15 +184,6 @@ static int create(struct rp_worker *worker, struct rp_trace **trace_out)
 	return 0;
 }
 
-static void want(struct rp_trace *trace, uint32_t bits, uint32_t instead_of)
-{
-	_Atomic uint32_t *wanted = &trace->shared->wanted;
-
-	/* Relaxed: see rpi_trace_wants(). */
-	atomic_fetch_and_explicit(wanted, ~instead_of, memory_order_relaxed);
-	atomic_fetch_or_explicit(wanted, bits, memory_order_relaxed);
-}
-
 int rp_trace_attach(struct rp_worker *worker, uint32_t what, struct rp_trace **trace_out)
 {
 	struct rp_trace *trace = NULL;
@@ -220,7 +211,7 @@ int rp_trace_attach(struct rp_worker *worker, uint32_t what, struct rp_trace **t
 		what |= RPI_TRACE_DEVICE;
 	if (!worker->device_spans)
 		what &= ~(RPI_TRACE_DEVICE | RPI_TRACE_KERNELS);
-	want(trace, what, RPI_TRACE_SPANS);
+	rpi_trace_want(trace->shared, what, RPI_TRACE_SPANS);
 	*trace_out = trace;
 	return 0;
 }
@@ -229,7 +220,7 @@ void rp_trace_detach(struct rp_trace *trace)
 {
 	if (!trace)
 		return;
-	want(trace, 0, RPI_TRACE_SPANS);
+	rpi_trace_want(trace->shared, 0, RPI_TRACE_SPANS);
 	pthread_mutex_lock(&trace->worker->lock);
 	trace->worker->trace = NULL;
 	pthread_mutex_unlock(&trace->worker->lock);

@@ -104,6 +104,17 @@ struct rpi_gate {
 	bool patient; /* spins a little before it asks for the lead */
 };
 
+/* Why dispatches fail, as struct rp_worker_stats has it. */
+enum rpi_failed_kind {
+	RPI_FAILED_PROCESS,
+	RPI_FAILED_MEMORY,
+	RPI_FAILED_DEADLOCK,
+	RPI_FAILED_TIMEOUT,
+	RPI_FAILED_ARGUMENT,
+	RPI_FAILED_OTHER,
+	RPI_FAILED_KINDS
+};
+
 /* How far the worker set's death has come. */
 enum rpi_fall {
 	RPI_FALL_NONE = 0,
@@ -169,7 +180,7 @@ struct rpi_plane {
 	struct rpi_burst *finished; /* handles for rp_worker_reap() */
 
 	_Atomic uint64_t dispatches;
-	_Atomic uint64_t failed;
+	_Atomic uint64_t failed[RPI_FAILED_KINDS];
 	_Atomic uint64_t ring_full_waits;
 	_Atomic uint64_t frame_waits;
 };

@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "trace/board.h"
 #include "trace/latency.h"
 #include "trace/names.h"
 
@@ -74,6 +75,7 @@ struct rpi_trace_ring {
 
 /* The region: this, then the rings of the caller's process and of each peer. */
 struct rpi_trace {
+	struct rpi_board board;
 	/* Changed by attach and detach only; read for each span. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t wanted;
 	struct rpi_latency latency;
@@ -121,10 +123,18 @@ __attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
 						uint64_t end,
 						const struct rpi_trace_of *of);
 
+/* Turn some bits off and some on. */
+static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t off)
+{
+	/* Relaxed: takes effect with one of the next spans. */
+	atomic_fetch_and_explicit(&trace->wanted, ~off, memory_order_relaxed);
+	atomic_fetch_or_explicit(&trace->wanted, on, memory_order_relaxed);
+}
+
 /* Whether somebody wants spans of these domains. */
 static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
 {
-	/* Relaxed: attaching takes effect with one of the next spans. */
+	/* Relaxed: see rpi_trace_want(). */
 	return (domains & RPI_TRACE_BUILT) &&
 	       rpi_unlikely(atomic_load_explicit(&tracer->trace->wanted,
 						 memory_order_relaxed) &

@@ -14,6 +14,7 @@
 #include <ringplane/memory.h>
 #include <ringplane/program.h>
 #include <ringplane/run.h>
+#include <ringplane/stats.h>
 #include <ringplane/tensor.h>
 #include <ringplane/trace.h>
 #include <ringplane/worker.h>
