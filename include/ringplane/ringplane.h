@@ -3,6 +3,7 @@
 #ifndef RINGPLANE_RINGPLANE_H
 #define RINGPLANE_RINGPLANE_H
 
+#include <ringplane/benchmark.h>
 #include <ringplane/chip.h>
 #include <ringplane/comm.h>
 #include <ringplane/device.h>
