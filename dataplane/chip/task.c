@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "chip/server.h"
 #include "dispatch/frame.h"
 
@@ -240,6 +241,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	if (rpi_unlikely(began && task->dep_count))
 		note_edges(chip, task);
 	at = step(chip, task, STEP_FOLLOW, began);
+	rpi_probe(start, task->run_seq, chip->rx.next_seq);
 	if (rpi_unlikely(cancelled(chip))) {
 		rpi_count(&chip->self->counts.cancelled, 1);
 		return;

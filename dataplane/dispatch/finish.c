@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "base/error.h"
+#include "base/probe.h"
 #include "completion/event.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
@@ -149,6 +150,7 @@ static void collect(struct rp_run *run, int status, const char *text)
 
 	if (rpi_unlikely(run->began))
 		rpi_run_timed(run);
+	rpi_probe(finish, seq, status);
 	if (rpi_unlikely(status)) {
 		count_failure(plane, status);
 		if (plane->persistent && run->task_count)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/probe.h"
 #include "base/testing.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
@@ -64,6 +65,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 	 * it being built for a moment longer. */
 	rpi_handle_unqueue(slot);
 	rpi_test_point("request.unqueued");
+	rpi_probe(submit, run->seq, run->program_idx);
 	rpi_run_accept(run);
 	rpi_test_point("request.accepted");
 }

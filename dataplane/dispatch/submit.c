@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
@@ -370,6 +371,7 @@ static int build(struct rpi_plane *plane, struct rp_program *program,
 					   .handle_idx = run->handle_idx };
 	rpi_run_accept(run);
 	rpi_plane_count_dispatch(plane);
+	rpi_probe(submit, ticket_out->run_seq, program_idx);
 	rpi_run_span(run, RPI_SPAN_SUBMIT_PUBLISH, at);
 	rpi_run_span(run, RPI_SPAN_SUBMIT, began);
 	return 0;
