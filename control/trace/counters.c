@@ -76,8 +76,8 @@ const struct rpi_counter rpi_counters[] = {
 	{ "arena_builds", "arenas built", FIELD(arena_builds), false },
 	{ "arena_build_ns", "time that building arenas took", FIELD(arena_build_ns),
 	  false },
-	{ "arena_grown_bytes", "bytes that arenas have grown by", FIELD(arena_grown_bytes),
-	  false },
+	{ "arena_grown_bytes", "bytes that arenas have grown by",
+	  FIELD(arena_grown_bytes), false },
 	{ "arena_bytes", "bytes of the arenas there are", FIELD(arena_bytes), true },
 };
 
