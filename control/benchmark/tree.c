@@ -2,13 +2,12 @@
 /* Span trees as text: the nesting is in the names. */
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "benchmark/stats.h"
+#include "trace/text.h"
 
 /* More names than a launch has. */
 #define NODES_MAX 64
@@ -29,26 +28,6 @@ struct tree {
 	struct node nodes[NODES_MAX];
 	int count;
 };
-
-struct out {
-	char *buf;
-	size_t bytes, used;
-};
-
-static __attribute__((format(printf, 2, 3))) void put(struct out *out, const char *fmt,
-						      ...)
-{
-	bool fits = out->used < out->bytes;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(fits ? out->buf + out->used : NULL,
-		      fits ? out->bytes - out->used : 0, fmt, args);
-	va_end(args);
-	if (n > 0)
-		out->used += (size_t)n;
-}
 
 /* --- Growing -------------------------------------------------------------- */
 
@@ -152,25 +131,27 @@ static const char *label_of(const struct tree *tree, const struct node *node)
 				: node->name + strlen(tree->nodes[node->parent].name) + 1;
 }
 
-static void put_node(struct out *out, const struct tree *tree, const struct node *node,
-		     const char *branches, const struct style *style)
+static void put_node(struct rpi_text *out, const struct tree *tree,
+		     const struct node *node, const char *branches,
+		     const struct style *style)
 {
 	char label[LABEL];
-	char spread[32];
 
 	rpi_format(label, sizeof(label), "%s%s%s", branches, label_of(tree, node),
 		   node->device ? " [dev]" : "");
-	put(out, "%-*s  %10.1fus", style->width, label, mean_of(node));
+	rpi_text_put(out, "%-*s  %10.1fus", style->width, label, mean_of(node));
 	if (!style->single &&
 	    (style->spread == RP_SPREAD_STDEV || style->spread == RP_SPREAD_BOTH)) {
+		char spread[32];
+
 		/* The sign is two bytes and one column. */
 		rpi_format(spread, sizeof(spread), "\u00b1%.1f", stdev_of(node));
-		put(out, "  %11s", spread);
+		rpi_text_put(out, "  %11s", spread);
 	}
 	if (!style->single &&
 	    (style->spread == RP_SPREAD_MINMAX || style->spread == RP_SPREAD_BOTH))
-		put(out, "  [%.1f..%.1f]", node->min, node->max);
-	put(out, "\n");
+		rpi_text_put(out, "  [%.1f..%.1f]", node->min, node->max);
+	rpi_text_put(out, "\n");
 }
 
 /* The next child of `parent` in the order of their begins, after `last`. */
@@ -193,8 +174,8 @@ static int next_child(const struct tree *tree, int parent, int last)
 }
 
 /* NULL out: only how wide the labels are. */
-static void walk(struct out *out, const struct tree *tree, int parent, const char *indent,
-		 int depth, struct style *style)
+static void walk(struct rpi_text *out, const struct tree *tree, int parent,
+		 const char *indent, int depth, struct style *style)
 {
 	int at = next_child(tree, parent, -1);
 
@@ -224,7 +205,7 @@ static void walk(struct out *out, const struct tree *tree, int parent, const cha
 	}
 }
 
-static void put_tree(struct out *out, struct tree *tree, struct style *style)
+static void put_tree(struct rpi_text *out, struct tree *tree, struct style *style)
 {
 	find_parents(tree);
 	style->width = 0;
@@ -247,7 +228,7 @@ int rp_benchmark_print_tree(const struct rp_benchmark_stats *stats, size_t launc
 			    char *buf, size_t bytes)
 {
 	int err = check_buffer("rp_benchmark_print_tree", stats, buf, bytes);
-	struct out out = { buf, bytes, 0 };
+	struct rpi_text out = { buf, bytes, 0 };
 	struct style style = { .single = true };
 	const struct rp_invocation *one;
 	struct tree tree = { .count = 0 };
@@ -260,14 +241,14 @@ int rp_benchmark_print_tree(const struct rp_benchmark_stats *stats, size_t launc
 				"%zu",
 				launch, stats->launch_count);
 	one = &stats->launches[launch];
-	put(&out, "launch %zu of %zu, round=%u rank=%d slot=%u %s:\n", launch,
-	    stats->launch_count, one->round, one->rank, one->slot, one->task);
+	rpi_text_put(&out, "launch %zu of %zu, round=%u rank=%d slot=%u %s:\n", launch,
+		     stats->launch_count, one->round, one->rank, one->slot, one->task);
 	add_launch(&tree, one);
 	put_tree(&out, &tree, &style);
 	return (int)out.used;
 }
 
-static void put_mean(struct out *out, const struct rp_benchmark_stats *stats,
+static void put_mean(struct rpi_text *out, const struct rp_benchmark_stats *stats,
 		     size_t first, enum rp_spread spread)
 {
 	static const char *const what[] = { "mean \u00b1stdev", "mean [min..max]",
@@ -280,9 +261,10 @@ static void put_mean(struct out *out, const struct rp_benchmark_stats *stats,
 
 	for (i = first; i < stats->launch_count; i += width)
 		add_launch(&tree, &stats->launches[i]);
-	put(out, "mean of %u launches (warm-up %u excluded) of rank=%d slot=%u %s; ",
-	    stats->rounds, stats->warmup, of->rank, of->slot, of->task);
-	put(out, "each node: %s:\n", what[spread]);
+	rpi_text_put(out,
+		     "mean of %u launches (warm-up %u excluded) of rank=%d slot=%u %s; ",
+		     stats->rounds, stats->warmup, of->rank, of->slot, of->task);
+	rpi_text_put(out, "each node: %s:\n", what[spread]);
 	put_tree(out, &tree, &style);
 }
 
@@ -291,7 +273,7 @@ int rp_benchmark_print_mean_tree(const struct rp_benchmark_stats *stats,
 				 char *buf, size_t bytes)
 {
 	int err = check_buffer("rp_benchmark_print_mean_tree", stats, buf, bytes);
-	struct out out = { buf, bytes, 0 };
+	struct rpi_text out = { buf, bytes, 0 };
 	size_t width, i;
 
 	if (err)
@@ -304,9 +286,9 @@ int rp_benchmark_print_mean_tree(const struct rp_benchmark_stats *stats,
 			(int)spread, rank, slot);
 	/* Launches of several entries have no mean. */
 	if (stats->flattened || stats->unstable) {
-		put(&out, "no mean tree: %s\n",
-		    stats->flattened ? "rounds had different launches"
-				     : "slots held several entries");
+		rpi_text_put(&out, "no mean tree: %s\n",
+			     stats->flattened ? "rounds had different launches"
+					      : "slots held several entries");
 		return (int)out.used;
 	}
 	width = stats->launch_count / stats->rounds;

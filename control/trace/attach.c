@@ -56,8 +56,8 @@ static const struct {
 
 /* --- Who a task is -------------------------------------------------------- */
 
-static void label(struct label *out, const char *name, const void *fn,
-		  const struct rp_program *program, const char *kind, uint32_t idx)
+static void fill_label(struct label *out, const char *name, const void *fn,
+		       const struct rp_program *program, const char *kind, uint32_t idx)
 {
 	rpi_format(out->name, sizeof(out->name), "%s", name);
 	if (!fn || rpi_identity_of(fn, out->id, sizeof(out->id)))
@@ -77,12 +77,13 @@ static int label_program(struct rp_trace *trace, uint32_t idx)
 	if (!labels->entries || !labels->callbacks)
 		return -ENOMEM;
 	for (i = 0; i < program->entry_count; i++)
-		label(&labels->entries[i], program->entries[i].name,
-		      (const void *)(uintptr_t)program->entries[i].fn, program, "entry",
-		      i);
+		fill_label(&labels->entries[i], program->entries[i].name,
+			   (const void *)(uintptr_t)program->entries[i].fn, program,
+			   "entry", i);
 	for (i = 0; i < program->callback_count; i++)
-		label(&labels->callbacks[i], program->callbacks[i].name,
-		      (const void *)(uintptr_t)callbacks[i].fn, program, "callback", i);
+		fill_label(&labels->callbacks[i], program->callbacks[i].name,
+			   (const void *)(uintptr_t)callbacks[i].fn, program, "callback",
+			   i);
 	return 0;
 }
 

@@ -2,34 +2,13 @@
 /* Counters as text. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <ringplane/stats.h>
 
 #include "base/error.h"
 #include "trace/counters.h"
-
-/* What did not fit is counted all the same. */
-struct out {
-	char *buf;
-	size_t bytes, used;
-};
-
-static __attribute__((format(printf, 2, 3))) void put(struct out *out, const char *fmt,
-						      ...)
-{
-	bool fits = out->used < out->bytes;
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(fits ? out->buf + out->used : NULL,
-		      fits ? out->bytes - out->used : 0, fmt, args);
-	va_end(args);
-	if (n > 0)
-		out->used += (size_t)n;
-}
+#include "trace/text.h"
 
 struct figure {
 	const char *name;
@@ -58,52 +37,54 @@ static uint64_t value_of(const struct rp_worker_stats *stats, size_t i)
 	return value;
 }
 
-static void put_text(struct out *out, const struct rp_worker_stats *stats,
+static void put_text(struct rpi_text *out, const struct rp_worker_stats *stats,
 		     const struct rp_latency *latency)
 {
 	struct figure figures[FIGURES];
 	size_t i;
 
 	for (i = 0; i < rpi_counter_count; i++)
-		put(out, "%-20s %20" PRIu64 "\n", rpi_counters[i].name,
-		    value_of(stats, i));
+		rpi_text_put(out, "%-20s %20" PRIu64 "\n", rpi_counters[i].name,
+			     value_of(stats, i));
 	if (!latency)
 		return;
 	latency_figures(latency, figures);
 	for (i = 0; i < FIGURES; i++)
-		put(out, "latency.%-12s %20" PRIu64 "\n", figures[i].name,
-		    figures[i].value);
+		rpi_text_put(out, "latency.%-12s %20" PRIu64 "\n", figures[i].name,
+			     figures[i].value);
 }
 
-static void put_json(struct out *out, const struct rp_worker_stats *stats,
+static void put_json(struct rpi_text *out, const struct rp_worker_stats *stats,
 		     const struct rp_latency *latency)
 {
-	struct figure figures[FIGURES];
 	size_t i;
 
-	put(out, "{");
+	rpi_text_put(out, "{");
 	for (i = 0; i < rpi_counter_count; i++)
-		put(out, "%s\"%s\":%" PRIu64, i ? "," : "", rpi_counters[i].name,
-		    value_of(stats, i));
+		rpi_text_put(out, "%s\"%s\":%" PRIu64, i ? "," : "", rpi_counters[i].name,
+			     value_of(stats, i));
 	if (latency) {
+		struct figure figures[FIGURES];
+
 		latency_figures(latency, figures);
-		put(out, ",\"latency\":{\"measured\":%s",
-		    latency->measured ? "true" : "false");
+		rpi_text_put(out, ",\"latency\":{\"measured\":%s",
+			     latency->measured ? "true" : "false");
 		for (i = 0; i < FIGURES; i++)
-			put(out, ",\"%s\":%" PRIu64, figures[i].name, figures[i].value);
-		put(out, "}");
+			rpi_text_put(out, ",\"%s\":%" PRIu64, figures[i].name,
+				     figures[i].value);
+		rpi_text_put(out, "}");
 	}
-	put(out, "}\n");
+	rpi_text_put(out, "}\n");
 }
 
-static void put_quantile(struct out *out, const char *labels, const char *quantile,
+static void put_quantile(struct rpi_text *out, const char *labels, const char *quantile,
 			 uint64_t ns)
 {
-	put(out, "ringplane_dispatch_seconds{%s%squantile=\"%s\"} %.9f\n", labels,
-	    *labels ? "," : "", quantile, (double)ns * 1e-9);
+	rpi_text_put(out, "ringplane_dispatch_seconds{%s%squantile=\"%s\"} %.9f\n",
+		     labels, *labels ? "," : "", quantile, (double)ns * 1e-9);
 }
 
-static void put_prometheus(struct out *out, const struct rp_worker_stats *stats,
+static void put_prometheus(struct rpi_text *out, const struct rp_worker_stats *stats,
 			   const struct rp_latency *latency, const char *labels)
 {
 	const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
@@ -113,31 +94,31 @@ static void put_prometheus(struct out *out, const struct rp_worker_stats *stats,
 		const struct rpi_counter *counter = &rpi_counters[i];
 		const char *suffix = counter->gauge ? "" : "_total";
 
-		put(out, "# HELP ringplane_%s%s %s\n# TYPE ringplane_%s%s %s\n",
-		    counter->name, suffix, counter->help, counter->name, suffix,
-		    counter->gauge ? "gauge" : "counter");
-		put(out, "ringplane_%s%s%s%s%s %" PRIu64 "\n", counter->name, suffix,
-		    open, labels, close, value_of(stats, i));
+		rpi_text_put(out, "# HELP ringplane_%s%s %s\n# TYPE ringplane_%s%s %s\n",
+			     counter->name, suffix, counter->help, counter->name, suffix,
+			     counter->gauge ? "gauge" : "counter");
+		rpi_text_put(out, "ringplane_%s%s%s%s%s %" PRIu64 "\n", counter->name,
+			     suffix, open, labels, close, value_of(stats, i));
 	}
 	if (!latency)
 		return;
-	put(out, "# HELP ringplane_dispatch_seconds from submit to outcome\n"
-		 "# TYPE ringplane_dispatch_seconds summary\n");
+	rpi_text_put(out, "# HELP ringplane_dispatch_seconds from submit to outcome\n"
+			  "# TYPE ringplane_dispatch_seconds summary\n");
 	put_quantile(out, labels, "0.5", latency->p50_ns);
 	put_quantile(out, labels, "0.9", latency->p90_ns);
 	put_quantile(out, labels, "0.99", latency->p99_ns);
 	put_quantile(out, labels, "0.999", latency->p999_ns);
-	put(out, "ringplane_dispatch_seconds_sum%s%s%s %.9f\n", open, labels, close,
-	    (double)latency->mean_ns * (double)latency->count * 1e-9);
-	put(out, "ringplane_dispatch_seconds_count%s%s%s %" PRIu64 "\n", open, labels,
-	    close, latency->count);
+	rpi_text_put(out, "ringplane_dispatch_seconds_sum%s%s%s %.9f\n", open, labels,
+		     close, (double)latency->mean_ns * (double)latency->count * 1e-9);
+	rpi_text_put(out, "ringplane_dispatch_seconds_count%s%s%s %" PRIu64 "\n", open,
+		     labels, close, latency->count);
 }
 
 int rp_stats_print(const struct rp_worker_stats *stats, const struct rp_latency *latency,
 		   enum rp_stats_format format, const char *labels, char *buf,
 		   size_t bytes)
 {
-	struct out out = { buf, bytes, 0 };
+	struct rpi_text out = { buf, bytes, 0 };
 
 	if (!stats || stats->size != sizeof(*stats) || (!buf && bytes) ||
 	    (latency && latency->size != sizeof(*latency)))
