@@ -8,6 +8,7 @@
 #include "case.h"
 #include "clock.h"
 #include "command.h"
+#include "compare.h"
 #include "machine.h"
 #include "options.h"
 #include "peer.h"
@@ -15,6 +16,7 @@
 #include "report.h"
 #include "result.h"
 #include "runner.h"
+#include "top.h"
 #include "topology.h"
 
 enum {
@@ -36,7 +38,9 @@ static void print_usage(FILE *out)
 	for (size_t i = 0; bench_commands[i]; i++)
 		fprintf(out, "  %-10s %s\n", bench_commands[i]->name,
 			bench_commands[i]->summary);
-	fputs("  list       the sub-commands and the names that each reports\n\n"
+	fputs("  compare    what moved beyond the noise: compare A.json B.json\n"
+	      "  top        what the workers of a live process count: top PID\n"
+	      "  list       the sub-commands and the names that each reports\n\n"
 	      "rpbench SUBCOMMAND --help shows the options.\n",
 	      out);
 }
@@ -144,6 +148,18 @@ static int run_command(const struct bench_command *command, int argc, const char
 	return status;
 }
 
+static int run_compare(int argc, const char **argv)
+{
+	if (argc != 4) {
+		rpi_fail(-EINVAL,
+			 "compare: %d words, expected two files that --json made",
+			 argc - 2);
+		return complain(EXIT_USAGE);
+	}
+	return bench_compare(argv[2], argv[3], stdout) ? complain(EXIT_FAILURES)
+						       : EXIT_OK;
+}
+
 int main(int argc, const char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -151,6 +167,10 @@ int main(int argc, const char **argv)
 	for (size_t i = 0; bench_commands[i]; i++)
 		if (!strcmp(word, bench_commands[i]->name))
 			return run_command(bench_commands[i], argc - 1, argv + 1);
+	if (!strcmp(word, "compare"))
+		return run_compare(argc, argv);
+	if (!strcmp(word, "top"))
+		return bench_top(argc - 1, argv + 1);
 	if (!strcmp(word, "list"))
 		return list_all();
 	if (!strcmp(word, "--version")) {

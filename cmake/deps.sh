@@ -13,7 +13,7 @@ set -euo pipefail
 # command=package, or a package that has no command.
 packages=(
 	gcc=gcc cmake=cmake ninja=ninja-build pkg-config=pkg-config
-	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev
+	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev systemtap-sdt-dev
 	libjansson-dev libpopt-dev libgsl-dev)
 test_packages=(
 	g++=g++ readelf=binutils strace=strace libcmocka-dev)

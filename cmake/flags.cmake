@@ -9,7 +9,9 @@ target_compile_options(ringplane_flags INTERFACE
   # Names and lines in a back trace of a release.
   $<$<CONFIG:Release>:-g1>)
 # Empty, as a source that defines it for itself has it.
-target_compile_definitions(ringplane_flags INTERFACE _GNU_SOURCE=)
+target_compile_definitions(ringplane_flags INTERFACE _GNU_SOURCE=
+  SIMPLER_HOST_STRACE=$<BOOL:${SIMPLER_HOST_STRACE}>
+  SIMPLER_DFX=$<BOOL:${SIMPLER_DFX}>)
 
 if(RINGPLANE_SANITIZE)
   target_compile_options(ringplane_flags INTERFACE

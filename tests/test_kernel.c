@@ -139,9 +139,9 @@ static const struct rp_entry entries[] = {
 #define ELEMENTS 8
 
 static const struct rp_param params[] = {
-	{ "x", RP_ARG_TENSOR, RP_INT64, RP_IN, 1, { ELEMENTS }, { 0 } },
-	{ "y", RP_ARG_TENSOR, RP_INT64, RP_OUT, 1, { ELEMENTS }, { 0 } },
-	{ "n", RP_ARG_SCALAR, RP_INT64, 0, 0, { 0 }, { 0 } },
+	{ "x", RP_ARG_TENSOR, RP_INT64, RP_IN, 1, { ELEMENTS }, { 0 }, 0 },
+	{ "y", RP_ARG_TENSOR, RP_INT64, RP_OUT, 1, { ELEMENTS }, { 0 }, 0 },
+	{ "n", RP_ARG_SCALAR, RP_INT64, 0, 0, { 0 }, { 0 }, 0 },
 };
 
 static uint32_t entry, chips;

@@ -214,6 +214,8 @@ static void fill_server(struct rp_worker *worker, uint32_t peer_idx)
 	chip->ring_fd = plane->ring_fd;
 	chip->ring_user_data = plane->ring_user_data;
 	fill_windows(worker, &chip->windows);
+	chip->tracer = rpi_worker_tracer(worker, peer_idx);
+	rpi_trace_forget_thread();
 	chip->programs = worker->programs;
 	chip->program_count = worker->program_count;
 	chip->callbacks = worker->callbacks;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "dispatch/queue.h"
 #include "memory/zero.h"
+#include "trace/counters.h"
 #include "worker/release.h"
 #include "worker/worker.h"
 
@@ -220,6 +221,7 @@ static void release_plane(struct rp_worker *worker)
 	}
 	free(plane->runs);
 	rpi_queue_destroy(plane->queue);
+	rpi_counters_release(worker);
 	rpi_handles_fini(&plane->handles);
 	rpi_admission_fini(&plane->admission);
 	free(plane->finished);

@@ -166,6 +166,33 @@ static int create_domains(struct rp_worker *worker)
 			     bytes ? bytes : DEFAULT_WINDOW_MEMORY, pages);
 }
 
+/* The rings of the peers, then the caller's. Small pages: most of it is never touched. */
+static int create_trace(struct rp_worker *worker)
+{
+	struct rpi_plane *plane = &worker->plane;
+	const char *device = getenv("SIMPLER_DEVICE_STRACE_ENABLE");
+	int err = rpi_region_create_lazy(&worker->trace_region, "rp-trace",
+					 sizeof(struct rpi_trace) +
+						 (plane->peer_count + 1) *
+							 sizeof(struct rpi_trace_ring),
+					 RP_PAGES_NEVER);
+
+	if (err)
+		return err;
+	worker->device_spans = !device || strcmp(device, "0") != 0;
+	worker->anchor_ns = rpi_now_ns();
+	worker->anchor_ticks = rpi_clock_ticks();
+	plane->tracer = rpi_worker_tracer(worker, plane->peer_count);
+	return 0;
+}
+
+struct rpi_tracer rpi_worker_tracer(const struct rp_worker *worker, uint32_t peer)
+{
+	struct rpi_trace *trace = worker->trace_region.base;
+
+	return (struct rpi_tracer){ .trace = trace, .ring = &trace->rings[peer] };
+}
+
 int rpi_worker_lay_out(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -201,6 +228,8 @@ int rpi_worker_lay_out(struct rp_worker *worker)
 	if (!err)
 		err = create_copiers(worker);
 	if (!err)
+		err = create_trace(worker);
+	if (!err)
 		err = create_domains(worker);
 	return err;
 }
@@ -221,6 +250,7 @@ void rpi_worker_unlay(struct rp_worker *worker)
 	worker->copiers = NULL;
 	if (worker->chunks.base)
 		rpi_region_destroy(&worker->chunks);
+	rpi_region_destroy(&worker->trace_region);
 	if (worker->has_region)
 		rpi_region_destroy(&worker->region);
 	worker->has_region = false;

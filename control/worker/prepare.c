@@ -15,6 +15,7 @@
 #include "program/program.h"
 #include "region/pages.h"
 #include "ring/burst.h"
+#include "trace/counters.h"
 #include "worker/release.h"
 #include "worker/worker.h"
 
@@ -276,6 +277,8 @@ static int create_plane(struct rp_worker *worker)
 		err = create_finished(worker);
 	if (!err)
 		err = rpi_admission_init(&plane->admission);
+	if (!err)
+		err = rpi_counters_publish(worker);
 	if (!err)
 		err = rpi_mapper_create(worker);
 	return err;

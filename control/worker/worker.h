@@ -69,6 +69,14 @@ struct rp_worker {
 	struct rpi_mapper mapper; /* how they get more of it */
 	struct rpi_inherited inherited;
 
+	/* Spans, one ring for this process and one for each peer; its backing comes with
+	 * the first that is recorded. */
+	struct rpi_region trace_region;
+	uint64_t anchor_ticks, anchor_ns; /* one moment on both clocks, at prepare */
+	struct rpi_board_source *counter_sources;
+	bool device_spans; /* SIMPLER_DEVICE_STRACE_ENABLE, as it was then */
+	struct rp_trace *trace; /* under lock; NULL: nobody is attached */
+
 	struct rpi_domains domains;
 	void *zero_chunk; /* RPI_ZERO_CHUNK_BYTES, read-only; NULL: not needed */
 
@@ -122,6 +130,9 @@ int rpi_worker_lay_out(struct rp_worker *worker);
 /* The memory node of a chip's CPU; -1: any. Opens files. */
 int rpi_worker_chip_node(const struct rp_worker *worker, uint32_t chip);
 void rpi_worker_unlay(struct rp_worker *worker);
+
+/* The way to its own ring of spans, of a peer or (peer_count) this process. */
+struct rpi_tracer rpi_worker_tracer(const struct rp_worker *worker, uint32_t peer);
 
 /* What wake-ups are sent with: as parks sleep, or to the caller's own io_uring. */
 static inline enum rpi_park_engine rpi_waker_engine(const struct rp_worker *worker)

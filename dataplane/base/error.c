@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,18 +53,30 @@ void rp_log_set(rp_log_fn fn, void *user, enum rp_log_level level)
 	atomic_store_explicit(&log_fn, fn, memory_order_release);
 }
 
-void rpi_log(enum rp_log_level level, const char *fmt, ...)
+static bool wanted(enum rp_log_level level)
+{
+	return (int)level >= atomic_load_explicit(&log_level, memory_order_relaxed);
+}
+
+void rpi_log_line(enum rp_log_level level, const char *line)
 {
 	rp_log_fn fn = atomic_load_explicit(&log_fn, memory_order_acquire);
+
+	if (fn && wanted(level))
+		fn(level, line, atomic_load_explicit(&log_user, memory_order_relaxed));
+}
+
+void rpi_log(enum rp_log_level level, const char *fmt, ...)
+{
 	char line[RPI_ERROR_BYTES];
 	va_list args;
 
-	if (!fn || (int)level < atomic_load_explicit(&log_level, memory_order_relaxed))
+	if (!atomic_load_explicit(&log_fn, memory_order_relaxed) || !wanted(level))
 		return;
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	fn(level, line, atomic_load_explicit(&log_user, memory_order_relaxed));
+	rpi_log_line(level, line);
 }
 
 size_t rpi_format(char *buf, size_t bytes, const char *fmt, ...)

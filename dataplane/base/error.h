@@ -32,6 +32,9 @@ __attribute__((cold)) void rpi_error_set(const char *line);
 __attribute__((cold, format(printf, 2, 3))) void rpi_log(enum rp_log_level level,
 							 const char *fmt, ...);
 
+/* Log a line that may be longer than an error line. */
+void rpi_log_line(enum rp_log_level level, const char *line);
+
 /* snprintf() that always ends in a zero and returns what was really written. */
 __attribute__((format(printf, 3, 4))) size_t rpi_format(char *buf, size_t bytes,
 							const char *fmt, ...);

@@ -112,6 +112,7 @@ int rpi_server_runtime_open(struct rp_chip *chip, struct rpi_runtime_config *con
 	config->cancelled = cancelled;
 	config->abandon = abandon;
 	config->context = chip;
+	config->tracer = chip->tracer;
 	err = rpi_runtime_open(config, &chip->runtime);
 	if (!err)
 		err = rpi_runtime_prewarm(chip->runtime, prewarm);
@@ -128,6 +129,8 @@ void rpi_server_runtime_close(struct rp_chip *chip)
 
 void rpi_server_runtime_begin(struct rp_chip *chip)
 {
+	if (rpi_trace_wants(&chip->tracer, RPI_TRACE_DEVICE))
+		chip->runtime->of = rpi_server_span_of(chip, chip->task);
 	rpi_runtime_begin(chip->runtime, &chip->frames[chip->task->frame_idx].config);
 }
 
@@ -137,6 +140,8 @@ int rpi_server_runtime_end(struct rp_chip *chip, int status)
 	bool used = chip->runtime->arena;
 
 	status = rpi_runtime_end(chip->runtime, status, &text);
+	if (rpi_trace_wants(&chip->tracer, RPI_TRACE_DEVICE))
+		rpi_sched_close(chip->runtime);
 	if (text) {
 		chip->fail_code = status;
 		rpi_format(chip->fail_text, sizeof(chip->fail_text), "%s", text);

@@ -24,6 +24,7 @@
 #include "dispatch/wire.h"
 #include "staging/command.h"
 #include "staging/mapping.h"
+#include "trace/span.h"
 #include "window/reset.h"
 
 /* Where an argument of the running task lies on both sides. */
@@ -69,6 +70,8 @@ struct rp_chip {
 	rpi_device_addr argument_base;
 	size_t argument_bytes;
 	struct rpi_runtime *runtime; /* NULL: entries submit no kernels here */
+
+	struct rpi_tracer tracer; /* of this process */
 
 	struct rpi_windows windows;
 	struct rp_comm comms[RP_MAX_DOMAINS]; /* by slot; lease 0: not in use */
@@ -148,6 +151,16 @@ void rpi_server_loaded(struct rp_chip *chip, uint64_t seq);
 
 /* progress.c: publish the end of task `seq`, tell whoever asked to be told. */
 void rpi_server_publish(struct rp_chip *chip, uint64_t seq);
+
+/* What the spans of a task are about. */
+static inline struct rpi_trace_of rpi_server_span_of(const struct rp_chip *chip,
+						     const struct rpi_task_body *task)
+{
+	return (struct rpi_trace_of){ .run_seq = task->run_seq,
+				      .task_seq = chip->rx.next_seq,
+				      .program = task->program,
+				      .entry = task->entry };
+}
 
 static inline void rpi_count(_Atomic uint64_t *counter, uint64_t by)
 {

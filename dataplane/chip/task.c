@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "chip/server.h"
 #include "dispatch/frame.h"
 
@@ -98,10 +99,42 @@ static const uint8_t *await_deps(struct rp_chip *chip, const struct rpi_task_bod
 	return stream;
 }
 
+/* A span of this task ends; the next may begin. */
+static __attribute__((cold, noinline)) uint64_t span(const struct rp_chip *chip,
+						     const struct rpi_task_body *task,
+						     enum rpi_trace_name name,
+						     uint64_t began)
+{
+	const struct rpi_trace_of of = rpi_server_span_of(chip, task);
+
+	return rpi_trace_close(&chip->tracer, name, began, &of);
+}
+
+/* Whom the task follows, once each. */
+static __attribute__((cold, noinline)) void note_edges(const struct rp_chip *chip,
+						       const struct rpi_task_body *task)
+{
+	const struct rpi_dep *spilled =
+		(const struct rpi_dep *)(chip->rx.at.args + task->args_at);
+	struct rpi_trace_of of = rpi_server_span_of(chip, task);
+	const uint64_t now = rpi_clock_ticks();
+	uint32_t i;
+
+	for (i = 0; i < task->dep_count; i++) {
+		const struct rpi_dep *dep = i < RPI_INLINE_DEPS
+						    ? &task->in.deps[i]
+						    : &spilled[i - RPI_INLINE_DEPS];
+
+		of.value = rpi_trace_edge(dep->peer, dep->seq);
+		rpi_trace_record(&chip->tracer, RPI_SPAN_EDGE, now, now, &of);
+	}
+}
+
 static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 {
 	const struct rp_program *program = chip->programs[task->program];
 	struct rpi_launch launch;
+	uint64_t began;
 	int status;
 
 	if (task->op == RPI_OP_CALLBACK) {
@@ -111,6 +144,7 @@ static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 		return callback->fn((struct rp_callback_context *)chip, chip->args,
 				    task->arg_count, callback->user);
 	}
+	began = rpi_trace_open(&chip->tracer, RPI_TRACE_DEVICE);
 	launch.fn = program->entries[task->entry].fn;
 	launch.chip = chip;
 	launch.args = chip->args;
@@ -120,8 +154,12 @@ static int run_entry(struct rp_chip *chip, const struct rpi_task_body *task)
 	status = chip->backend->launch(chip->device, &launch);
 	if (!status && chip->backend->settle)
 		status = chip->backend->settle(chip->device);
+	if (rpi_unlikely(began))
+		span(chip, task, RPI_SPAN_DEVICE_ORCH, began);
 	if (chip->runtime)
 		status = rpi_server_runtime_end(chip, status);
+	if (rpi_unlikely(began))
+		span(chip, task, RPI_SPAN_DEVICE_WALL, began);
 	return status;
 }
 
@@ -164,15 +202,46 @@ static void fetch_stream(const struct rp_chip *chip, const struct rpi_task_body 
 		__builtin_prefetch(at + i * RPI_CACHE_LINE);
 }
 
+/* Names of the steps of a task, in a chip and in a callback worker. */
+enum step {
+	STEP_FOLLOW,
+	STEP_BIND,
+	STEP_RUN,
+	STEP_WRITEBACK,
+	STEP_ALL
+};
+
+static const enum rpi_trace_name step_names[][2] = {
+	[STEP_FOLLOW] = { RPI_SPAN_CHIP_FOLLOW, RPI_SPAN_CALLBACK_FOLLOW },
+	[STEP_BIND] = { RPI_SPAN_CHIP_BIND, RPI_SPAN_CALLBACK_BIND },
+	[STEP_RUN] = { RPI_SPAN_CHIP_RUNNER, RPI_SPAN_CALLBACK_CALL },
+	[STEP_WRITEBACK] = { RPI_SPAN_CHIP_WRITEBACK }, /* a callback works in place */
+	[STEP_ALL] = { RPI_SPAN_CHIP_RUN, RPI_SPAN_CALLBACK_RUN },
+};
+
+static inline uint64_t step(const struct rp_chip *chip, const struct rpi_task_body *task,
+			    enum step which, uint64_t began)
+{
+	if (rpi_likely(!began))
+		return 0;
+	return span(chip, task, step_names[which][task->op == RPI_OP_CALLBACK], began);
+}
+
 void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 {
+	const uint64_t began = rpi_trace_open(&chip->tracer, RPI_TRACE_HOST);
 	const uint8_t *stream;
+	uint64_t at;
 	int status = 0;
 
 	chip->task = task;
 	fetch_stream(chip, task);
 	chip->fail_code = 0;
 	stream = await_deps(chip, task);
+	if (rpi_unlikely(began && task->dep_count))
+		note_edges(chip, task);
+	at = step(chip, task, STEP_FOLLOW, began);
+	rpi_probe(start, task->run_seq, chip->rx.next_seq);
 	if (rpi_unlikely(cancelled(chip))) {
 		rpi_count(&chip->self->counts.cancelled, 1);
 		return;
@@ -180,6 +249,8 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	if (rpi_unlikely(task->op == RPI_OP_RESET)) {
 		rpi_window_reset(chip, &chip->windows.slots[task->entry],
 				 task->arg_count);
+		if (rpi_unlikely(began))
+			span(chip, task, RPI_SPAN_CHIP_RESET, at);
 		return;
 	}
 	chip->reads_host = false;
@@ -191,11 +262,18 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
 	if (chip->reads_host && chip->peer_count > 1)
 		rpi_server_loaded(chip, chip->rx.next_seq);
+	at = step(chip, task, STEP_BIND, at);
 	if (!status)
 		status = run_entry(chip, task);
+	at = step(chip, task, STEP_RUN, at);
 	if (!status && task->arg_lines)
 		status = rpi_server_bring_out(chip);
 	if (rpi_unlikely(status))
 		report(chip, task, status);
+	if (rpi_unlikely(began)) {
+		if (task->op == RPI_OP_RUN)
+			step(chip, task, STEP_WRITEBACK, at);
+		step(chip, task, STEP_ALL, began);
+	}
 	rpi_count(&chip->self->counts.tasks, 1);
 }

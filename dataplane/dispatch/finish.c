@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include "base/error.h"
+#include "base/probe.h"
 #include "completion/event.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
@@ -108,6 +109,36 @@ static void end_persistence(const struct rp_run *run, int status, const char *te
 	cancel_behind(run, status, text);
 }
 
+static __attribute__((cold)) void count_failure(struct rpi_plane *plane, int status)
+{
+	enum rpi_failed_kind kind = RPI_FAILED_OTHER;
+
+	switch (-status) {
+	case EOWNERDEAD:
+	case EPROTO:
+		kind = RPI_FAILED_PROCESS;
+		break;
+	case ENOMEM:
+	case ENOSPC:
+		kind = RPI_FAILED_MEMORY;
+		break;
+	case EDEADLK:
+		kind = RPI_FAILED_DEADLOCK;
+		break;
+	case ETIMEDOUT:
+	case ECANCELED:
+		kind = RPI_FAILED_TIMEOUT;
+		break;
+	case EINVAL:
+	case EFAULT:
+	case EACCES:
+	case ERANGE:
+		kind = RPI_FAILED_ARGUMENT;
+		break;
+	}
+	atomic_fetch_add_explicit(&plane->failed[kind], 1, memory_order_relaxed);
+}
+
 /* The one collector: outcome to the handle, frame back, waiters told. */
 static void collect(struct rp_run *run, int status, const char *text)
 {
@@ -117,8 +148,11 @@ static void collect(struct rp_run *run, int status, const char *text)
 		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 	uint64_t targets;
 
+	if (rpi_unlikely(run->began))
+		rpi_run_timed(run);
+	rpi_probe(finish, seq, status);
 	if (rpi_unlikely(status)) {
-		atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
+		count_failure(plane, status);
 		if (plane->persistent && run->task_count)
 			end_persistence(run, status, text);
 	}
@@ -150,7 +184,7 @@ void rpi_plane_refuse(struct rpi_plane *plane, uint32_t handle_idx, int status,
 	uint64_t announce =
 		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 
-	atomic_fetch_add_explicit(&plane->failed, 1, memory_order_relaxed);
+	count_failure(plane, status);
 	rpi_handles_refuse(&plane->handles, handle_idx, status, text);
 	if (rpi_likely(!announce))
 		return;

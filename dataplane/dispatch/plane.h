@@ -25,6 +25,7 @@
 #include "dispatch/resident.h"
 #include "dispatch/rouse.h"
 #include "dispatch/wire.h"
+#include "trace/span.h"
 
 /* A run's life, in the low bits of its word; run_seq stands above them. */
 enum rpi_run_state {
@@ -67,6 +68,7 @@ struct rp_run {
 	uint64_t domains;	  /* bit set: leased that slot's domain */
 	struct rp_domain *leased; /* the newest that this frame leased; NULL none */
 	uint64_t task_count;	  /* that the orchestration enqueued */
+	uint64_t began;		  /* its submit, in ticks; 0: nobody wants to know */
 	uint32_t grant_count;
 	struct rpi_grant *grants; /* [largest tensor count of any program] */
 	struct rpi_hazards hazards;
@@ -103,6 +105,17 @@ struct rpi_gate {
 	bool patient; /* spins a little before it asks for the lead */
 };
 
+/* Why dispatches fail, as struct rp_worker_stats has it. */
+enum rpi_failed_kind {
+	RPI_FAILED_PROCESS,
+	RPI_FAILED_MEMORY,
+	RPI_FAILED_DEADLOCK,
+	RPI_FAILED_TIMEOUT,
+	RPI_FAILED_ARGUMENT,
+	RPI_FAILED_OTHER,
+	RPI_FAILED_KINDS
+};
+
 /* How far the worker set's death has come. */
 enum rpi_fall {
 	RPI_FALL_NONE = 0,
@@ -127,7 +140,8 @@ struct rpi_plane {
 	struct rpi_handles handles;
 	struct rpi_admission admission;
 	struct rpi_gate gate;
-	struct rpi_queue *queue; /* NULL: submitting threads build their runs */
+	struct rpi_queue *queue;  /* NULL: submitting threads build their runs */
+	struct rpi_tracer tracer; /* of this process */
 
 	/* Whether the worker processes see this host memory once they see what is
 	 * published next (0; -EFAULT with no error line, other errors with one), and
@@ -168,7 +182,7 @@ struct rpi_plane {
 	struct rpi_burst *finished; /* handles for rp_worker_reap() */
 
 	_Atomic uint64_t dispatches;
-	_Atomic uint64_t failed;
+	_Atomic uint64_t failed[RPI_FAILED_KINDS];
 	_Atomic uint64_t ring_full_waits;
 	_Atomic uint64_t frame_waits;
 };
@@ -176,6 +190,33 @@ struct rpi_plane {
 static inline uint64_t rpi_run_word(uint64_t seq, enum rpi_run_state state)
 {
 	return seq << RPI_RUN_STATE_BITS | (uint64_t)state;
+}
+
+/* Somebody wants the time of runs. */
+#define RPI_TRACE_RUN (RPI_TRACE_HOST | RPI_TRACE_LATENCY)
+
+/* timing.c: a span of this thread, about a run of this number. program_idx: UINT16_MAX
+ * where it is not known. */
+__attribute__((cold)) void rpi_run_span_record(struct rpi_plane *plane,
+					       enum rpi_trace_name name, uint64_t began,
+					       uint64_t end, uint64_t run_seq,
+					       uint32_t program_idx);
+
+/* timing.c: the run has ended; before anybody hears of it. */
+__attribute__((cold)) void rpi_run_timed(const struct rp_run *run);
+
+/* A span of the thread that builds the run ends, the next may begin; 0 when nobody wants
+ * to know. */
+static inline uint64_t rpi_run_span(const struct rp_run *run, enum rpi_trace_name name,
+				    uint64_t began)
+{
+	uint64_t end;
+
+	if (rpi_likely(!began))
+		return 0;
+	end = rpi_clock_ticks();
+	rpi_run_span_record(run->plane, name, began, end, run->seq, run->program_idx);
+	return end;
 }
 
 /* An accepted run, for the one who submitted it. */
@@ -226,7 +267,7 @@ int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket);
 int rpi_plane_take_frame(struct rpi_plane *plane, int (*check)(struct rpi_plane *plane),
 			 struct rp_run **run_out);
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
-		   const struct rp_run_config *config);
+		   const struct rp_run_config *config, uint64_t began);
 int rpi_run_orchestrate(struct rp_run *run);
 void rpi_run_accept(struct rp_run *run); /* all tasks are enqueued: it can end */
 void rpi_plane_count_dispatch(struct rpi_plane *plane);

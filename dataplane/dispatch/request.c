@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/probe.h"
 #include "base/testing.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
@@ -37,7 +38,8 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 
 	run->handle_idx = request->handle_idx;
 	rpi_run_begin(run, request->program, request->program_idx,
-		      request->has_config ? &request->config : NULL);
+		      request->has_config ? &request->config : NULL,
+		      rpi_trace_open(&plane->tracer, RPI_TRACE_RUN));
 	memcpy(run->args, request->args,
 	       request->program->param_count * sizeof(*run->args));
 	memcpy(run->grants, request->grants, request->grant_count * sizeof(*run->grants));
@@ -63,6 +65,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 	 * it being built for a moment longer. */
 	rpi_handle_unqueue(slot);
 	rpi_test_point("request.unqueued");
+	rpi_probe(submit, run->seq, run->program_idx);
 	rpi_run_accept(run);
 	rpi_test_point("request.accepted");
 }

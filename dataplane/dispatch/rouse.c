@@ -2,14 +2,19 @@
 /* Off the hot path: somebody sleeps, so one system call is due. */
 #include "dispatch/rouse.h"
 
+#include "base/probe.h"
+
 void rpi_rouse_sleeper(struct rpi_rouser *rouser, uint32_t peer)
 {
+	uint64_t wakes;
+
 	/* Whoever takes the 1 owes the wake-up, so that there is exactly one. */
 	if (!atomic_exchange_explicit(&rouser->peers[peer].dozing, 0,
 				      memory_order_acq_rel))
 		return;
 	rpi_park_wake(&rouser->parks[peer], &rouser->waker);
-	atomic_fetch_add_explicit(&rouser->wakes, 1, memory_order_relaxed);
+	wakes = atomic_fetch_add_explicit(&rouser->wakes, 1, memory_order_relaxed) + 1;
+	rpi_probe(wake, peer, wakes);
 }
 
 void rpi_rouse_all(struct rpi_rouser *rouser)

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
@@ -168,7 +169,7 @@ static int check_config(const struct rp_run_config *config)
 }
 
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
-		   const struct rp_run_config *config)
+		   const struct rp_run_config *config, uint64_t began)
 {
 	struct rpi_plane *plane = run->plane;
 
@@ -180,6 +181,7 @@ void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t prog
 	run->domains = 0;
 	run->fenced = 0;
 	run->task_count = 0;
+	run->began = began;
 	run->seq = plane->next_run_seq++;
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_BUILDING),
 			      memory_order_relaxed);
@@ -350,13 +352,13 @@ static int fill(struct rp_run *run, const struct rpi_offer *offer)
 	return err;
 }
 
-static int build(struct rpi_plane *plane, const struct rpi_offer *offer,
+static int build(struct rpi_plane *plane, const struct rpi_offer *offer, uint64_t began,
 		 struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
 	struct rpi_call call;
 	struct rp_run *run;
-	uint64_t handle;
+	uint64_t handle, at;
 	int err;
 
 	err = rpi_plane_take_frame(plane, rpi_plane_check_open, &run);
@@ -366,15 +368,18 @@ static int build(struct rpi_plane *plane, const struct rpi_offer *offer,
 			       &handle);
 	if (err)
 		return err;
-	rpi_run_begin(run, offer->program, offer->program_idx, offer->config);
+	rpi_run_begin(run, offer->program, offer->program_idx, offer->config, began);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_FRAME, began);
 	call = (struct rpi_call){ .plane = plane,
 				  .program = offer->program,
 				  .args = run->args,
 				  .grants = run->grants };
 	err = rpi_call_bind(&call, offer->args, offer->nargs);
 	run->grant_count = call.grant_count;
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_BIND, at);
 	if (!err)
 		err = fill(run, offer);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_ORCHESTRATE, at);
 	/* Before the handle leaves this function. */
 	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
 	plane->handles.slots[run->handle_idx].run_seq = run->seq;
@@ -390,6 +395,9 @@ static int build(struct rpi_plane *plane, const struct rpi_offer *offer,
 					   .handle_idx = run->handle_idx };
 	rpi_run_accept(run);
 	rpi_plane_count_dispatch(plane);
+	rpi_probe(submit, ticket_out->run_seq, offer->program_idx);
+	rpi_run_span(run, RPI_SPAN_SUBMIT_PUBLISH, at);
+	rpi_run_span(run, RPI_SPAN_SUBMIT, began);
 	return 0;
 }
 
@@ -416,7 +424,7 @@ int rpi_plane_check_submit(struct rpi_plane *plane, const struct rp_program *pro
 }
 
 /* All checks that need no admission have been made. */
-static int submit(struct rpi_plane *plane, const struct rpi_offer *offer,
+static int submit(struct rpi_plane *plane, const struct rpi_offer *offer, uint64_t began,
 		  struct rpi_ticket *ticket_out)
 {
 	int err;
@@ -429,7 +437,7 @@ static int submit(struct rpi_plane *plane, const struct rpi_offer *offer,
 	/* Again: a close may have begun while this thread queued. */
 	err = rpi_plane_check_open(plane);
 	if (!err)
-		err = build(plane, offer, ticket_out);
+		err = build(plane, offer, began, ticket_out);
 	rpi_admission_leave(&plane->admission);
 	return err;
 }
@@ -439,6 +447,7 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		     const struct rp_run_config *config, bool wants_handle,
 		     struct rpi_ticket *ticket_out)
 {
+	const uint64_t began = rpi_trace_open(&plane->tracer, RPI_TRACE_RUN);
 	struct rpi_offer offer = { .args = args,
 				   .nargs = nargs,
 				   .wants_handle = wants_handle };
@@ -449,12 +458,13 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		return err;
 	offer.program = plane->programs[offer.program_idx];
 	offer.config = config ? config : offer.program->config;
-	return submit(plane, &offer, ticket_out);
+	return submit(plane, &offer, began, ticket_out);
 }
 
 int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offer,
 			   struct rpi_ticket *ticket_out)
 {
+	const uint64_t began = rpi_trace_open(&plane->tracer, RPI_TRACE_RUN);
 	int err;
 
 	err = rpi_plane_check_open(plane);
@@ -462,7 +472,7 @@ int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offe
 		err = check_config(offer->config);
 	if (!err)
 		err = check_place(plane);
-	return err ? err : submit(plane, offer, ticket_out);
+	return err ? err : submit(plane, offer, began, ticket_out);
 }
 
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket)

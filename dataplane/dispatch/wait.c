@@ -270,8 +270,8 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 	return past(deadline_ns) ? -ETIMEDOUT : AGAIN;
 }
 
-int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
-		    uint64_t deadline_ns)
+static int await_run(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
+		     uint64_t deadline_ns)
 {
 	struct rp_run *run = &plane->runs[run_idx];
 	int looks;
@@ -297,6 +297,19 @@ int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
 		if (ret != AGAIN)
 			return ret;
 	}
+}
+
+int rpi_plane_await(struct rpi_plane *plane, uint32_t run_idx, uint64_t run_seq,
+		    uint64_t deadline_ns)
+{
+	const uint64_t began = rpi_trace_open(&plane->tracer, RPI_TRACE_HOST);
+	int ret = await_run(plane, run_idx, run_seq, deadline_ns);
+
+	/* The frame may be another run's by now. */
+	if (rpi_unlikely(began))
+		rpi_run_span_record(plane, RPI_SPAN_WAIT, began, rpi_clock_ticks(),
+				    run_seq, RPI_SPAN_UNKNOWN);
+	return ret;
 }
 
 int rpi_plane_await_dispatch(struct rpi_plane *plane, struct rpi_handle_slot *slot,

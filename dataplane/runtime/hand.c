@@ -121,6 +121,7 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 {
 	struct rpi_runtime *runtime = hand->runtime;
 	struct rpi_flight *slot = hand->own;
+	uint64_t began;
 	int status;
 
 	if (slot)
@@ -140,7 +141,10 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 		}
 		if (rpi_unlikely(runtime->watched))
 			rpi_turn_begin(&hand->turn, slot->name, slot->index, slot->ring);
+		began = rpi_trace_open(&runtime->config.tracer, RPI_TRACE_DEVICE);
 		status = come > 0 ? slot->fn(slot->args, slot->arg_count) : 0;
+		if (rpi_unlikely(began))
+			rpi_sched_note(hand, slot->index, began);
 		if (rpi_unlikely(status))
 			rpi_fault_kernel(&runtime->fault, slot->name, slot->index,
 					 slot->ring, status);

@@ -18,6 +18,8 @@ int rpi_runtime_open(const struct rpi_runtime_config *config,
 		return rpi_fail(-ENOMEM, "chip runtime: no memory");
 	memset(runtime, 0, sizeof(*runtime));
 	runtime->config = *config;
+	if (!config->tracer.trace)
+		runtime->config.tracer.trace = &rpi_trace_idle;
 	runtime->hand.runtime = runtime;
 	rpi_arena_cache_init(&runtime->cache, config->arena_cache, config->pages);
 	rpi_ready_init(&runtime->ready);

@@ -23,6 +23,7 @@
 #include "runtime/arena.h"
 #include "runtime/ready.h"
 #include "runtime/turn.h"
+#include "trace/span.h"
 
 #define RPI_COMPUTE_THREADS_MAX 256u
 #define RPI_KERNEL_ARGS_MAX	(RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS)
@@ -45,6 +46,7 @@ struct rpi_runtime_config {
 	 * Called by the watch; NULL: no. */
 	void (*abandon)(void *context, const char *text);
 	void *context;
+	struct rpi_tracer tracer; /* trace NULL: nobody will attach */
 };
 
 /* One thread that runs kernels; the submitter is one too. */
@@ -56,6 +58,9 @@ struct rpi_hand {
 	uint64_t bide_since_ns; /* when it had spun enough for them; 0: it has not */
 	pthread_t thread;
 	struct rpi_turn turn; /* W1 */
+	/* Of the kernels it ran in this run while somebody wanted to know, in ticks; 0:
+	 * none. Its own until its kernels have ended. */
+	uint64_t first_begin, last_end;
 	/* 1: it sleeps or is about to. Whoever makes it 0 by exchange accounts for it
 	 * in `sleepers`. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t asleep;
@@ -119,6 +124,7 @@ struct rpi_runtime {
 	struct rpi_arena_cache cache;
 	struct rpi_hand hand;
 	struct rpi_ask ask;
+	struct rpi_trace_of of; /* what the spans of this run are about */
 
 	/* Shared with the crew. */
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_fault fault;
@@ -171,7 +177,15 @@ int rpi_runtime_drain(struct rpi_runtime *runtime);
 int rpi_runtime_ring_state(struct rpi_runtime *runtime, uint32_t ring,
 			   struct rp_ring_state *state_out);
 
+/* sched.c: the span from the first kernel's begin to the last one's end, once all have
+ * ended; nothing when nobody wants it. */
+void rpi_sched_close(struct rpi_runtime *runtime);
+
 /* --- Between the files of runtime/ --------------------------------------- */
+
+/* sched.c: a kernel began at that tick, ran, and has ended just now. */
+__attribute__((cold)) void rpi_sched_note(struct rpi_hand *hand, uint64_t index,
+					  uint64_t began);
 
 /* fault.c: becomes the run's fault, unless there is one. Returns `code`. */
 int rpi_fault_set(struct rpi_fault *fault, int code, const char *text);

@@ -62,6 +62,7 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	struct rpi_ask *ask = &runtime->ask;
 	uint32_t ring_idx = scope->ring_idx;
 	uint64_t index = runtime->kernel_count++;
+	uint64_t began;
 	int status;
 
 	if (ask->fresh_count) {
@@ -75,7 +76,10 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	note_window(ring);
 	if (rpi_unlikely(runtime->watched))
 		rpi_turn_begin(&runtime->hand.turn, kernel->name, index, ring_idx);
+	began = rpi_trace_open(&runtime->config.tracer, RPI_TRACE_DEVICE);
 	status = kernel->fn(kernel->args, kernel->arg_count);
+	if (rpi_unlikely(began))
+		rpi_sched_note(&runtime->hand, index, began);
 	if (rpi_unlikely(runtime->watched))
 		rpi_turn_end(&runtime->hand.turn);
 	if (rpi_likely(!status))

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "base/probe.h"
 #include "chip/server.h"
 #include "memory/zero.h"
 
@@ -73,6 +74,7 @@ void rpi_window_reset(struct rp_chip *chip, const struct rpi_domain_slot *slot,
 	uint8_t *window = slot->windows[slot->ranks[chip->peer_idx]];
 	uint32_t i;
 
+	rpi_probe(reset, slot->id, what);
 	rpi_windows_attach(&chip->windows, slot);
 	if (what == RPI_RESET_WHOLE) {
 		zero(chip, window, slot->window_bytes);

@@ -4,6 +4,7 @@
 #define RINGPLANE_RINGPLANE_H
 
 #include <ringplane/artifact.h>
+#include <ringplane/benchmark.h>
 #include <ringplane/chip.h>
 #include <ringplane/chip_worker.h>
 #include <ringplane/comm.h>
@@ -18,7 +19,9 @@
 #include <ringplane/program.h>
 #include <ringplane/recording.h>
 #include <ringplane/run.h>
+#include <ringplane/stats.h>
 #include <ringplane/tensor.h>
+#include <ringplane/trace.h>
 #include <ringplane/worker.h>
 
 #endif

@@ -420,6 +420,17 @@ struct rp_worker_stats {
 	uint64_t arena_bytes;	 /* of the arenas that chips hold now, as sized */
 	/* Of heaps of the rings: used for the first time, and not backed ahead. */
 	uint64_t arena_grown_bytes;
+
+	/* Of dispatches_failed, by error: the death or the nonsense of a process
+	 * (-EOWNERDEAD, -EPROTO); lack of memory or room (-ENOMEM, -ENOSPC); rings that
+	 * could never drain (-EDEADLK); waits (-ETIMEDOUT, -ECANCELED); arguments or
+	 * memory that may not be used (-EINVAL, -EFAULT, -EACCES, -ERANGE); any other. */
+	uint64_t failed_process;
+	uint64_t failed_memory;
+	uint64_t failed_deadlock;
+	uint64_t failed_timeout;
+	uint64_t failed_argument;
+	uint64_t failed_other;
 };
 
 /* Returns 0, or -EINVAL when size is not one this build knows. Threads: any. */

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spans: where the time of a dispatch goes. Each process has a ring of records in a
+ * region that was made before the fork; the caller's process reads them all.
+ *
+ * With nobody attached a span is one load and one branch. Recording never waits, calls
+ * the system or allocates: what nobody has read is written over, and the reader counts
+ * it.
+ *
+ * Memory order. T1: the writer takes a record by compare-and-swap of `seq`, fills it and
+ * stores `seq` release; the reader loads `seq` acquire, copies, fences, and looks at
+ * `seq` again. Each word of a record is atomic, so a copy that was written over meanwhile
+ * is only thrown away. Invariant: a record whose `seq` is whole was written by one
+ * thread.
+ */
+#ifndef RPI_TRACE_SPAN_H
+#define RPI_TRACE_SPAN_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "trace/board.h"
+#include "trace/latency.h"
+#include "trace/names.h"
+
+/* What is built in; 0 removes it altogether. */
+#ifndef SIMPLER_HOST_STRACE
+#define SIMPLER_HOST_STRACE 1
+#endif
+#ifndef SIMPLER_DFX
+#define SIMPLER_DFX 1
+#endif
+
+/* Bits of `wanted`. */
+#define RPI_TRACE_HOST	  1u
+#define RPI_TRACE_DEVICE  2u
+#define RPI_TRACE_KERNELS 4u
+#define RPI_TRACE_LATENCY 8u /* the histogram; see latency.h */
+#define RPI_TRACE_SPANS	  (RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS)
+
+#define RPI_TRACE_BUILT                                \
+	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST : 0u) | \
+	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS : 0u) | RPI_TRACE_LATENCY)
+
+/* Records of one process's ring; a power of two. */
+#define RPI_SPAN_RING 8192u
+
+/* What `seq` says while a record is being written: the position with this bit. */
+#define RPI_SPAN_BUSY (UINT64_C(1) << 63)
+
+/* One line. `begin` and `end` are ticks of the clock of base/clock.h. */
+struct rpi_trace_record {
+	_Atomic uint64_t seq; /* T1; position + 1 once it is whole */
+	_Atomic uint64_t begin;
+	_Atomic uint64_t end;
+	_Atomic uint64_t run_seq;
+	_Atomic uint64_t task_seq; /* 0: not of a task */
+	_Atomic uint64_t what;	   /* rpi_trace_what() */
+	_Atomic uint64_t thread;   /* its id in the system */
+	_Atomic uint64_t value;	   /* a kernel's number; an edge's rpi_trace_edge() */
+};
+
+static_assert(sizeof(struct rpi_trace_record) == RPI_CACHE_LINE, "one line a span");
+
+/* Written by the threads of one process, read by the caller's. */
+struct rpi_trace_ring {
+	/* The next position to try; a hint that may stand a little behind. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t head;
+	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_record records[RPI_SPAN_RING];
+};
+
+/* The region: this, then the rings of the caller's process and of each peer. */
+struct rpi_trace {
+	struct rpi_board board;
+	/* Changed by attach and detach only; read for each span. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t wanted;
+	struct rpi_latency latency;
+	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_ring rings[];
+};
+
+/* One that nobody attaches to, for what is used without a worker. Has no rings. */
+extern struct rpi_trace rpi_trace_idle;
+
+/* A process's way to it. */
+struct rpi_tracer {
+	struct rpi_trace *trace;
+	struct rpi_trace_ring *ring;
+};
+
+/* What a span is about. */
+struct rpi_trace_of {
+	uint64_t run_seq;
+	uint64_t task_seq;
+	uint64_t value;
+	uint16_t program; /* indices, as in a task */
+	uint16_t entry;
+};
+
+/* An index that is not known, or that there is none of. */
+#define RPI_SPAN_UNKNOWN UINT16_MAX
+
+static inline uint64_t rpi_trace_what(enum rpi_trace_name name, uint16_t program,
+				      uint16_t entry)
+{
+	return (uint64_t)name | (uint64_t)program << 16 | (uint64_t)entry << 32;
+}
+
+static inline uint64_t rpi_trace_edge(uint32_t peer, uint64_t seq)
+{
+	return (uint64_t)peer << 56 | (seq & ((UINT64_C(1) << 56) - 1));
+}
+
+/* Store one record. */
+/* A new process has other threads: forget the id that it was forked with. */
+void rpi_trace_forget_thread(void);
+
+__attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
+						enum rpi_trace_name name, uint64_t begin,
+						uint64_t end,
+						const struct rpi_trace_of *of);
+
+/* Turn some bits off and some on. */
+static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t off)
+{
+	/* Relaxed: takes effect with one of the next spans. */
+	atomic_fetch_and_explicit(&trace->wanted, ~off, memory_order_relaxed);
+	atomic_fetch_or_explicit(&trace->wanted, on, memory_order_relaxed);
+}
+
+/* Whether somebody wants spans of these domains. */
+static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
+{
+	/* Relaxed: see rpi_trace_want(). */
+	return (domains & RPI_TRACE_BUILT) &&
+	       rpi_unlikely(atomic_load_explicit(&tracer->trace->wanted,
+						 memory_order_relaxed) &
+			    domains & RPI_TRACE_BUILT);
+}
+
+/* The beginning of a span: 0 when nobody wants it, and then the rest of it is a branch
+ * on that. */
+static inline uint64_t rpi_trace_open(const struct rpi_tracer *tracer, uint32_t domains)
+{
+	return rpi_trace_wants(tracer, domains) ? rpi_clock_ticks() : 0;
+}
+
+/* The end of a span that began at `begin`, and the beginning of what comes after. */
+static inline uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
+				       enum rpi_trace_name name, uint64_t begin,
+				       const struct rpi_trace_of *of)
+{
+	uint64_t end;
+
+	if (rpi_likely(!begin))
+		return 0;
+	end = rpi_clock_ticks();
+	rpi_trace_record(tracer, name, begin, end, of);
+	return end;
+}
+
+/* A copy of what the reader found at a position. */
+struct rpi_trace_copy {
+	uint64_t begin, end, run_seq, task_seq, what, thread, value;
+};
+
+/*
+ * The reader: take the record at *at_io and move on. 1 one was taken; 0 there is none
+ * yet. Positions that were written over are passed by and added to *dropped_io.
+ */
+int rpi_trace_take(const struct rpi_trace_ring *ring, uint64_t *at_io,
+		   struct rpi_trace_copy *out, uint64_t *dropped_io);
+
+#endif
