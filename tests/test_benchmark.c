@@ -127,7 +127,7 @@ static void a_distributed_program_is_timed_by_rank_and_slot(void **state)
 		assert_ok(rp_benchmark(timed, &arg, 1, 6, 2, &options, &stats));
 		/* Warm-up runs too. */
 		assert_int_equal(data[0], 8);
-		rp_benchmark_info(stats, &info);
+		rp_benchmark_get_info(stats, &info);
 		assert_int_equal(info.launches, 6 * 3);
 		assert_int_equal(info.ranks, 2);
 		assert_false(info.all_zero_device || info.fallback_flattened ||
@@ -174,7 +174,7 @@ static void silenced_device_spans_leave_the_host_ones(void **state)
 	assert_int_equal(setenv("SIMPLER_DEVICE_STRACE_ENABLE", "0", 1), 0);
 	assert_ok(rp_benchmark(timed, &arg, 1, 3, 0, &options, &stats));
 	assert_int_equal(unsetenv("SIMPLER_DEVICE_STRACE_ENABLE"), 0);
-	rp_benchmark_info(stats, &info);
+	rp_benchmark_get_info(stats, &info);
 	assert_true(info.all_zero_device);
 	assert_false(info.fallback_flattened);
 	rp_benchmark_summary(stats, RP_METRIC_HOST, &host);

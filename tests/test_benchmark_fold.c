@@ -109,7 +109,7 @@ static void rounds_ranks_and_dispatches_are_folded(void **state)
 	size_t count;
 
 	(void)state;
-	rp_benchmark_info(stats, &info);
+	rp_benchmark_get_info(stats, &info);
 	assert_int_equal(info.rounds, 2);
 	assert_int_equal(info.warmup, 3);
 	assert_int_equal(info.ranks, 2);
@@ -166,7 +166,7 @@ static void a_slot_of_several_entries_has_no_view_of_its_own(void **state)
 	char text[512];
 
 	(void)state;
-	rp_benchmark_info(stats, &info);
+	rp_benchmark_get_info(stats, &info);
 	assert_true(info.unstable_dispatch_slots);
 	assert_false(info.fallback_flattened);
 	assert_int_equal(rp_benchmark_per_dispatch(stats, RP_METRIC_DEVICE, NULL, 0), 0);
@@ -201,7 +201,7 @@ static void rounds_of_different_launches_are_flattened(void **state)
 			recording.count--;
 		assert_ok(rpi_benchmark_fold(recording.spans, recording.count, runs, 3, 0,
 					     &stats));
-		rp_benchmark_info(stats, &info);
+		rp_benchmark_get_info(stats, &info);
 		assert_true(info.fallback_flattened);
 		if (kind == 0)
 			assert_round(stats, RP_METRIC_DEVICE, 10, 20, 30, 40);
@@ -230,7 +230,7 @@ static void no_spans_and_no_device_spans_are_told(void **state)
 
 	(void)state;
 	assert_ok(rpi_benchmark_fold(recording.spans, 0, runs, 1, 0, &stats));
-	rp_benchmark_info(stats, &info);
+	rp_benchmark_get_info(stats, &info);
 	assert_true(info.all_zero_device && info.fallback_flattened);
 	assert_int_equal(info.launches, 0);
 	rp_benchmark_free(stats);
@@ -238,7 +238,7 @@ static void no_spans_and_no_device_spans_are_told(void **state)
 	add(&recording, 0, 1, 1, "a", "chip.run", 5, 7);
 	assert_ok(
 		rpi_benchmark_fold(recording.spans, recording.count, runs, 1, 0, &stats));
-	rp_benchmark_info(stats, &info);
+	rp_benchmark_get_info(stats, &info);
 	assert_true(info.all_zero_device);
 	assert_false(info.fallback_flattened);
 	assert_round(stats, RP_METRIC_DEVICE, 0);

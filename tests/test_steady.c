@@ -254,7 +254,8 @@ static int bench_open(struct bench *bench, enum rp_wait_policy policy, bool disp
 	options.spin_us_min = options.spin_us_max = 10000000;
 	bench->recording = NULL;
 	i = rp_worker_prepare(&bench->program, 1, &options, &bench->worker);
-	if (i || dispatcher || policy != RP_WAIT_SPIN)
+	/* A recording has no domains and no dispatcher. */
+	if (i || dispatcher || windows != NO_WINDOWS || policy != RP_WAIT_SPIN)
 		return i;
 	return rp_worker_record(bench->worker, NULL, bench->args[0], 3, NULL,
 				&bench->recording);

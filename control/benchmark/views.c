@@ -12,7 +12,7 @@ static bool is_metric(enum rp_metric metric)
 	return (unsigned int)metric < RPI_METRICS;
 }
 
-void rp_benchmark_info(const struct rp_benchmark_stats *stats,
+void rp_benchmark_get_info(const struct rp_benchmark_stats *stats,
 		       struct rp_benchmark_info *info_out)
 {
 	if (!info_out)

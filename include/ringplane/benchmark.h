@@ -79,7 +79,7 @@ struct rp_benchmark_info {
 	bool fallback_flattened;
 };
 
-RP_API void rp_benchmark_info(const struct rp_benchmark_stats *stats,
+RP_API void rp_benchmark_get_info(const struct rp_benchmark_stats *stats,
 			      struct rp_benchmark_info *info_out);
 
 enum rp_metric {
