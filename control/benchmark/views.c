@@ -13,7 +13,7 @@ static bool is_metric(enum rp_metric metric)
 }
 
 void rp_benchmark_get_info(const struct rp_benchmark_stats *stats,
-		       struct rp_benchmark_info *info_out)
+			   struct rp_benchmark_info *info_out)
 {
 	if (!info_out)
 		return;

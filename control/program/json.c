@@ -157,7 +157,7 @@ int rpi_json_hex(const struct rpi_json *at, const char *key, uint64_t *value_out
 	err = rpi_json_text(at, key, &text);
 	if (err)
 		return err;
-	for (i = 0; text[i] && i < 16; i++) {
+	for (i = 0; i < 16 && text[i]; i++) {
 		const char *digit = strchr(digits, text[i]);
 
 		if (!digit)

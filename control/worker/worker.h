@@ -74,7 +74,7 @@ struct rp_worker {
 	struct rpi_region trace_region;
 	uint64_t anchor_ticks, anchor_ns; /* one moment on both clocks, at prepare */
 	struct rpi_board_source *counter_sources;
-	bool device_spans; /* SIMPLER_DEVICE_STRACE_ENABLE, as it was then */
+	bool device_spans;	/* SIMPLER_DEVICE_STRACE_ENABLE, as it was then */
 	struct rp_trace *trace; /* under lock; NULL: nobody is attached */
 
 	struct rpi_domains domains;

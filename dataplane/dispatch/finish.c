@@ -109,30 +109,31 @@ static void end_persistence(const struct rp_run *run, int status, const char *te
 	cancel_behind(run, status, text);
 }
 
+/* What an entry returns may be any negative number. */
 static __attribute__((cold)) void count_failure(struct rpi_plane *plane, int status)
 {
 	enum rpi_failed_kind kind = RPI_FAILED_OTHER;
 
-	switch (-status) {
-	case EOWNERDEAD:
-	case EPROTO:
+	switch (status) {
+	case -EOWNERDEAD:
+	case -EPROTO:
 		kind = RPI_FAILED_PROCESS;
 		break;
-	case ENOMEM:
-	case ENOSPC:
+	case -ENOMEM:
+	case -ENOSPC:
 		kind = RPI_FAILED_MEMORY;
 		break;
-	case EDEADLK:
+	case -EDEADLK:
 		kind = RPI_FAILED_DEADLOCK;
 		break;
-	case ETIMEDOUT:
-	case ECANCELED:
+	case -ETIMEDOUT:
+	case -ECANCELED:
 		kind = RPI_FAILED_TIMEOUT;
 		break;
-	case EINVAL:
-	case EFAULT:
-	case EACCES:
-	case ERANGE:
+	case -EINVAL:
+	case -EFAULT:
+	case -EACCES:
+	case -ERANGE:
 		kind = RPI_FAILED_ARGUMENT;
 		break;
 	}

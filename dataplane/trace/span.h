@@ -114,10 +114,10 @@ static inline uint64_t rpi_trace_edge(uint32_t peer, uint64_t seq)
 	return (uint64_t)peer << 56 | (seq & ((UINT64_C(1) << 56) - 1));
 }
 
-/* Store one record. */
 /* A new process has other threads: forget the id that it was forked with. */
 void rpi_trace_forget_thread(void);
 
+/* Store one record. */
 __attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
 						enum rpi_trace_name name, uint64_t begin,
 						uint64_t end,
@@ -169,7 +169,8 @@ struct rpi_trace_copy {
 
 /*
  * The reader: take the record at *at_io and move on. 1 one was taken; 0 there is none
- * yet. Positions that were written over are passed by and added to *dropped_io.
+ * yet. Positions that were written over, and those that writers passed by because a
+ * thread that was held up still had the record, are added to *dropped_io.
  */
 int rpi_trace_take(const struct rpi_trace_ring *ring, uint64_t *at_io,
 		   struct rpi_trace_copy *out, uint64_t *dropped_io);

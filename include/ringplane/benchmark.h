@@ -80,7 +80,7 @@ struct rp_benchmark_info {
 };
 
 RP_API void rp_benchmark_get_info(const struct rp_benchmark_stats *stats,
-			      struct rp_benchmark_info *info_out);
+				  struct rp_benchmark_info *info_out);
 
 enum rp_metric {
 	RP_METRIC_DEVICE = 0,	 /* the device's wall time */
