@@ -51,14 +51,17 @@ static void orchestrations_run_in_one_quiet_thread_in_order(void **state)
 		jobs[i] = (struct job){ .fn = job_note, .number = i };
 		/* Handles for a part of them only: the others are given back at once. */
 		assert_ok(job_submit(&bed, &jobs[i]));
-		if (i % 8)
+		if (i % 8 && i != JOBS - 1)
 			assert_ok(rp_handle_release(jobs[i].handle));
 	}
-	for (uint64_t i = 0; i < JOBS; i += 8) {
+	for (uint64_t i = 0; i < JOBS; i++) {
+		if (i % 8 && i != JOBS - 1)
+			continue;
 		assert_ok(job_outcome(&jobs[i]));
 		assert_int_equal(rp_handle_done(jobs[i].handle), 1);
 		assert_ok(rp_handle_release(jobs[i].handle));
 	}
+	/* The last task of the one chip has ended, and so have all before it. */
 	assert_ok(RUN(&bed, rp_arg_u64(0)));
 	for (uint64_t i = 0; i < JOBS; i++) {
 		assert_int_equal(jobs[i].place, i + 1);
