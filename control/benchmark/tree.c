@@ -127,8 +127,9 @@ static double stdev_of(const struct node *node)
 
 static const char *label_of(const struct tree *tree, const struct node *node)
 {
-	return node->parent < 0 ? node->name
-				: node->name + strlen(tree->nodes[node->parent].name) + 1;
+	const char *above = node->parent < 0 ? NULL : tree->nodes[node->parent].name;
+
+	return above ? node->name + strlen(above) + 1 : node->name;
 }
 
 static void put_node(struct rpi_text *out, const struct tree *tree,

@@ -305,7 +305,7 @@ static int number_dims(struct rp_program *program)
 			if (!wanted)
 				continue;
 			for (name = 0; name < program->dim_name_count; name++)
-				if (!strcmp(names[name], wanted))
+				if (names[name] && !strcmp(names[name], wanted))
 					break;
 			if (name == RPI_DIM_NAMES_MAX)
 				return rpi_fail(
