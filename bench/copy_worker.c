@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "dispatch_worker.h"
+#include "empty.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -17,31 +18,11 @@
 /* By chips - 1, pages, and whether both sides spin. */
 static struct copy_worker workers[COPY_CHIPS_MAX][3][2];
 
-static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
-static int make_program(struct copy_worker *at)
-{
-	const struct rp_entry entry = { .name = "empty", .fn = entry_empty };
-	struct rp_program_desc desc;
-
-	rp_program_desc_init(&desc);
-	desc.name = "copy";
-	desc.entries = &entry;
-	desc.entry_count = 1;
-	return rp_program_create(&desc, &at->program);
-}
-
 int copy_worker_get(const struct copy_variant *variant, struct copy_worker **out)
 {
 	struct copy_worker *at =
 		&workers[variant->chip_count - 1][variant->pages][variant->rtt];
-	int err = at->program ? 0 : make_program(at);
+	int err = at->program ? 0 : bench_empty_program("copy", &at->program);
 
 	if (err)
 		return err;

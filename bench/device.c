@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "command.h"
 #include "dispatch_worker.h"
+#include "empty.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LIVE	     10000u
@@ -92,26 +93,12 @@ static size_t some_bytes(struct device_bed *bed)
 	return 1 + dice(bed) % BYTES_MAX;
 }
 
-static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
 static int start_worker(struct bench_case *c, struct device_bed *bed)
 {
-	const struct rp_entry entry = { .name = "empty", .fn = entry_empty };
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
 	int err;
 
-	rp_program_desc_init(&desc);
-	desc.name = c->name;
-	desc.entries = &entry;
-	desc.entry_count = 1;
-	err = rp_program_create(&desc, &bed->program);
+	err = bench_empty_program(c->name, &bed->program);
 	if (err)
 		return err;
 	rp_worker_options_init(&options);

@@ -11,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "empty.h"
 #include "limit.h"
 
 /* Dispatches after which a spin budget has found the gaps it will see. */
@@ -18,14 +19,6 @@
 
 /* Slices in which a worker that sleeps serves: about a run of them. */
 #define RENEW_TURNS 4
-
-static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
 
 /* First half in, second half out. */
 static int entry_copy(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
@@ -95,7 +88,7 @@ static int make_program(struct dispatch_bed *bed)
 	const struct dispatch_variant *variant = bed->variant;
 	const struct rp_entry entry = {
 		.name = "entry",
-		.fn = variant->pair_count ? entry_copy : entry_empty,
+		.fn = variant->pair_count ? entry_copy : bench_empty_entry,
 	};
 	struct rp_param params[2 * DISPATCH_PAIRS_MAX] = { 0 };
 	struct rp_program_desc desc;

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "command.h"
 #include "dispatch_worker.h"
+#include "empty.h"
 #include "limit.h"
 #include "topology.h"
 
@@ -42,29 +43,15 @@ struct prepare_bed {
 	void *shared;
 };
 
-static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
-
 static int prepare_setup(struct bench_case *c)
 {
-	const struct rp_entry entry = { .name = "empty", .fn = entry_empty };
 	struct prepare_bed *bed = calloc(1, sizeof(*bed));
-	struct rp_program_desc desc;
 	int err;
 
 	if (!bed)
 		return rpi_fail(-ENOMEM, "%s: no memory", c->name);
 	bed->variant = c->arg;
-	rp_program_desc_init(&desc);
-	desc.name = c->name;
-	desc.entries = &entry;
-	desc.entry_count = 1;
-	err = rp_program_create(&desc, &bed->program);
+	err = bench_empty_program(c->name, &bed->program);
 	if (err) {
 		free(bed);
 		return err;

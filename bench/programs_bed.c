@@ -10,18 +10,11 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "dispatch_worker.h"
+#include "empty.h"
 #include "topology.h"
 
 #define TENSOR_BYTES 64
 #define SETTLE_COUNT 32
-
-static int entry_empty(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
 
 static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nargs,
 		       void *user)
@@ -68,7 +61,7 @@ static int make_program(struct programs_bed *bed)
 {
 	static const char *const names[PROGRAMS_TENSORS] = { "a", "b", "c", "d",
 							     "e", "f", "g", "h" };
-	const struct rp_entry entry = { "empty", entry_empty };
+	const struct rp_entry entry = { "empty", bench_empty_entry };
 	struct rp_param params[PROGRAMS_TENSORS] = { 0 };
 	struct rp_program_desc desc;
 
@@ -90,19 +83,6 @@ static int make_program(struct programs_bed *bed)
 	desc.user = (void *)(uintptr_t)bed->variant;
 	desc.chip_count = bed->variant->chips;
 	return rp_program_create(&desc, &bed->program);
-}
-
-int programs_bed_empty(uint32_t chips, struct rp_program **program_out)
-{
-	const struct rp_entry entry = { "empty", entry_empty };
-	struct rp_program_desc desc;
-
-	rp_program_desc_init(&desc);
-	desc.name = "empty";
-	desc.entries = &entry;
-	desc.entry_count = 1;
-	desc.chip_count = chips;
-	return rp_program_create(&desc, program_out);
 }
 
 int programs_bed_setup(struct bench_case *c)

@@ -45,9 +45,6 @@ int programs_bed_enter(struct bench_case *c);
 void programs_bed_leave(struct bench_case *c);
 void programs_bed_teardown(struct bench_case *c);
 
-/* A program of an empty entry for these chips; the caller's. */
-int programs_bed_empty(uint32_t chips, struct rp_program **program_out);
-
 /* The rounds; a sample is ... */
 
 /* a call through a handle, or by program; */

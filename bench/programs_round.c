@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "clock.h"
+#include "empty.h"
 #include "programs_bed.h"
 
 /* Did the chip run what was dispatched? `before`: tasks ended then. */
@@ -191,7 +192,7 @@ static int bring_round(struct bench_case *c, struct bench_round *round, bool car
 			err = renew(c);
 		if (!err)
 			err = carried ? rp_program_load(RPBENCH_ARTIFACT, NULL, &program)
-				      : programs_bed_empty(0, &program);
+				      : bench_empty_program("empty", &program);
 		if (err)
 			break;
 		err = bring(bed, round, program, first_call);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "dispatch/domain.h"
 #include "dispatch_worker.h"
+#include "empty.h"
 #include "memory/zero.h"
 #include "reset_window.h"
 #include "sysfile.h"
@@ -65,14 +66,6 @@ static struct {
 	uint32_t chip_count;
 	double ns;
 } zero_times[16];
-
-static int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip;
-	(void)args;
-	(void)nargs;
-	return 0;
-}
 
 /* The memory that an entry writes, or looks at: a window, or without a domain a page of
  * the process. */
@@ -210,7 +203,7 @@ static void specify(struct reset_bed *bed)
 static int make_program(struct reset_bed *bed)
 {
 	static const struct rp_entry entries[] = {
-		[ENTRY_NOTHING] = { "nothing", entry_nothing },
+		[ENTRY_NOTHING] = { "nothing", bench_empty_entry },
 		[ENTRY_WRITE] = { "write", entry_write },
 		[ENTRY_LOOK] = { "look", entry_look }
 	};
