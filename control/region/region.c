@@ -84,6 +84,13 @@ int rpi_region_populate(struct rpi_region *region, size_t offset, size_t bytes)
 	return 0;
 }
 
+/* After a refused mmap(). EAGAIN: the process locks all that it maps, and may not lock
+ * this. */
+static int map_error(void)
+{
+	return errno == EAGAIN ? -ENOMEM : -errno;
+}
+
 /*
  * MAP_FIXED that is refused may have unmapped what was there, and whoever maps next in
  * this process, another thread or a library, could move into the span. Only a pool of
@@ -98,7 +105,7 @@ static int reserve_pages(const struct rpi_region *region)
 		return 0;
 	at = mmap(NULL, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, 0);
 	if (at == MAP_FAILED)
-		return errno == EAGAIN ? -ENOMEM : -errno;
+		return map_error();
 	munmap(at, region->bytes);
 	return 0;
 }
@@ -119,8 +126,7 @@ static int map(struct rpi_region *region, bool *told_out)
 	}
 	if (mmap(at, region->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		 region->fd, 0) == MAP_FAILED) {
-		/* EAGAIN: the process locks all that it maps, and may not lock this. */
-		err = errno == EAGAIN ? -ENOMEM : -errno;
+		err = map_error();
 		rpi_span_give(at, address_bytes(region));
 		return err;
 	}
