@@ -71,7 +71,7 @@ static const struct trace_variant variants[] = {
 static int trace_setup(struct bench_case *c)
 {
 	const struct trace_variant *variant = c->arg;
-	size_t bytes = sizeof(struct rpi_trace) + sizeof(struct rpi_trace_ring);
+	size_t bytes = sizeof(struct rpi_trace) + sizeof(struct rpi_trace_log);
 	struct rpi_trace *trace = aligned_alloc(RPI_SHARE_ALIGN, bytes);
 
 	if (!trace)
@@ -92,7 +92,7 @@ static int trace_round(struct bench_case *c, struct bench_round *round)
 {
 	const struct trace_variant *variant = c->arg;
 	struct rpi_trace *trace = c->data;
-	const struct rpi_tracer tracer = { trace, &trace->rings[0] };
+	const struct rpi_tracer tracer = { trace, &trace->logs[0] };
 	uint64_t op;
 
 	for (op = 0; op < round->ops; op++) {

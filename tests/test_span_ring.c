@@ -10,13 +10,21 @@
 struct bed {
 	struct rpi_trace *trace;
 	struct rpi_tracer tracer;
+	struct rpi_trace_ring *ring; /* to be read */
 	uint64_t at, dropped;
 };
+
+/* Records go to the ring that is shared, as if the other were another thread's. */
+static void share(struct bed *bed)
+{
+	atomic_store(&bed->tracer.log->owner, UINT64_MAX);
+	bed->ring = &bed->tracer.log->rings[RPI_TRACE_SHARED];
+}
 
 static int setup(void **state)
 {
 	struct bed *bed = calloc(1, sizeof(*bed));
-	size_t bytes = sizeof(*bed->trace) + sizeof(struct rpi_trace_ring);
+	size_t bytes = sizeof(*bed->trace) + sizeof(struct rpi_trace_log);
 
 	if (!bed)
 		return -1;
@@ -27,7 +35,8 @@ static int setup(void **state)
 	}
 	memset((void *)bed->trace, 0, bytes);
 	bed->tracer.trace = bed->trace;
-	bed->tracer.ring = &bed->trace->rings[0];
+	bed->tracer.log = &bed->trace->logs[0];
+	bed->ring = &bed->tracer.log->rings[RPI_TRACE_OWNED];
 	*state = bed;
 	return 0;
 }
@@ -51,7 +60,7 @@ static void record(struct bed *bed, uint64_t number)
 static int take(struct bed *bed, uint64_t *number_out)
 {
 	struct rpi_trace_copy copy;
-	int ret = rpi_trace_take(bed->tracer.ring, &bed->at, &copy, &bed->dropped);
+	int ret = rpi_trace_take(bed->ring, &bed->at, &copy, &bed->dropped);
 
 	if (!ret)
 		return 0;
@@ -70,7 +79,7 @@ static void nobody_attached_is_no_record(void **state)
 
 	assert_int_equal(began, 0);
 	assert_int_equal(rpi_trace_close(&bed->tracer, RPI_SPAN_RUN, began, &of), 0);
-	assert_int_equal(bed->tracer.ring->head, 0);
+	assert_int_equal(bed->ring->head, 0);
 	atomic_store(&bed->trace->wanted, RPI_TRACE_DEVICE);
 	assert_int_equal(rpi_trace_open(&bed->tracer, RPI_TRACE_HOST), 0);
 	atomic_store(&bed->trace->wanted, RPI_TRACE_HOST);
@@ -78,9 +87,8 @@ static void nobody_attached_is_no_record(void **state)
 	assert_true(!(RPI_TRACE_BUILT & RPI_TRACE_HOST) == !began);
 }
 
-static void records_come_out_in_order_once(void **state)
+static void check_order(struct bed *bed)
 {
-	struct bed *bed = *state;
 	uint64_t number;
 
 	for (uint64_t lap = 0; lap < 5; lap++) {
@@ -95,9 +103,19 @@ static void records_come_out_in_order_once(void **state)
 	assert_int_equal(bed->dropped, 0);
 }
 
-static void overflow_drops_the_oldest_and_counts_them(void **state)
+static void records_come_out_in_order_once(void **state)
 {
-	struct bed *bed = *state;
+	check_order(*state);
+}
+
+static void records_of_a_shared_ring_come_out_in_order_once(void **state)
+{
+	share(*state);
+	check_order(*state);
+}
+
+static void check_overflow(struct bed *bed)
+{
 	uint64_t number, next = 1000;
 
 	for (uint64_t i = 0; i < RPI_SPAN_RING + 1000; i++)
@@ -108,14 +126,42 @@ static void overflow_drops_the_oldest_and_counts_them(void **state)
 	assert_int_equal(bed->dropped, 1000);
 }
 
+static void overflow_drops_the_oldest_and_counts_them(void **state)
+{
+	check_overflow(*state);
+}
+
+static void overflow_of_a_shared_ring_drops_the_oldest_and_counts_them(void **state)
+{
+	share(*state);
+	check_overflow(*state);
+}
+
+static void a_ring_belongs_to_the_first_thread_that_records(void **state)
+{
+	struct bed *bed = *state;
+	uint64_t number;
+
+	record(bed, 7);
+	assert_int_not_equal(bed->tracer.log->owner, 0);
+	record(bed, 8);
+	assert_int_equal(bed->ring->head, 2);
+	share(bed);
+	record(bed, 9);
+	assert_int_equal(bed->tracer.log->rings[RPI_TRACE_OWNED].head, 2);
+	assert_int_equal(take(bed, &number), 1);
+	assert_int_equal(number, 9);
+}
+
 static void a_record_that_a_dead_process_left_half_written_holds_up_one_lap(void **state)
 {
 	struct bed *bed = *state;
 	uint64_t number;
 
+	share(bed);
 	record(bed, 0);
-	atomic_fetch_add(&bed->tracer.ring->head, 1);
-	atomic_store(&bed->tracer.ring->records[1].seq, 1 | RPI_SPAN_BUSY);
+	atomic_fetch_add(&bed->ring->head, 1);
+	atomic_store(&bed->ring->records[1].seq, 1 | RPI_SPAN_BUSY);
 	record(bed, 2);
 	assert_int_equal(take(bed, &number), 1);
 	assert_int_equal(take(bed, &number), 0);
@@ -136,9 +182,9 @@ static void a_head_of_nonsense_ends_no_reader(void **state)
 	uint64_t number;
 
 	record(bed, 0);
-	atomic_store(&bed->tracer.ring->head, UINT64_MAX);
+	atomic_store(&bed->ring->head, UINT64_MAX);
 	assert_int_equal(take(bed, &number), 0);
-	atomic_store(&bed->tracer.ring->head, 1);
+	atomic_store(&bed->ring->head, 1);
 	assert_int_equal(take(bed, &number), 0);
 }
 
@@ -161,6 +207,23 @@ static void *write_many(void *arg)
 	return NULL;
 }
 
+/* From one ring or the other. */
+static int take_any(struct bed *bed, uint64_t *shared_at_io, uint64_t *number_out)
+{
+	struct bed shared = *bed;
+	int ret = take(bed, number_out);
+
+	if (ret)
+		return ret;
+	shared.ring = &bed->tracer.log->rings[RPI_TRACE_SHARED];
+	shared.at = *shared_at_io;
+	shared.dropped = 0;
+	ret = take(&shared, number_out);
+	*shared_at_io = shared.at;
+	bed->dropped += shared.dropped;
+	return ret;
+}
+
 /* Each is read once or counted as dropped, and each thread's in its order. */
 static void several_threads_lose_nothing_uncounted(void **state)
 {
@@ -168,7 +231,7 @@ static void several_threads_lose_nothing_uncounted(void **state)
 	struct writer writers[THREADS];
 	pthread_t threads[THREADS];
 	uint64_t next[THREADS] = { 0 };
-	uint64_t number, taken = 0;
+	uint64_t number, shared_at = 0, taken = 0;
 
 	for (uint64_t i = 0; i < THREADS; i++) {
 		writers[i] = (struct writer){ bed, i };
@@ -176,7 +239,7 @@ static void several_threads_lose_nothing_uncounted(void **state)
 			pthread_create(&threads[i], NULL, write_many, &writers[i]), 0);
 	}
 	for (int joined = 0;;) {
-		while (take(bed, &number)) {
+		while (take_any(bed, &shared_at, &number)) {
 			uint64_t of = number >> OF_SHIFT;
 			uint64_t i = number & UINT32_MAX;
 
@@ -191,6 +254,7 @@ static void several_threads_lose_nothing_uncounted(void **state)
 	}
 	/* The newest stand in the ring unread only where a thread gave up its place. What
 	 * a thread that was held up writes to, the others pass by, once a lap. */
+	assert_int_equal(bed->at, EACH);
 	assert_in_range(taken + bed->dropped, THREADS * EACH - RPI_SPAN_RING,
 			THREADS * EACH + (THREADS - 1) * (LAPS + 2));
 	assert_true(taken > 0);
@@ -203,7 +267,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RING_TEST(nobody_attached_is_no_record),
 		RING_TEST(records_come_out_in_order_once),
+		RING_TEST(records_of_a_shared_ring_come_out_in_order_once),
 		RING_TEST(overflow_drops_the_oldest_and_counts_them),
+		RING_TEST(overflow_of_a_shared_ring_drops_the_oldest_and_counts_them),
+		RING_TEST(a_ring_belongs_to_the_first_thread_that_records),
 		RING_TEST(
 			a_record_that_a_dead_process_left_half_written_holds_up_one_lap),
 		RING_TEST(a_head_of_nonsense_ends_no_reader),

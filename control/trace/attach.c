@@ -34,9 +34,9 @@ struct labels {
 struct rp_trace {
 	struct rp_worker *worker;
 	struct rpi_trace *shared;
-	uint32_t ring_count;
-	uint32_t next_ring; /* to be read */
-	uint64_t at[RP_MAX_PEERS + 1];
+	uint32_t log_count;
+	uint32_t next_ring; /* to be read, of all rings of all logs */
+	uint64_t at[RP_MAX_PEERS + 1][RPI_TRACE_RINGS];
 	uint64_t dropped;
 	uint64_t anchor_ticks, anchor_ns;
 	double ns_per_tick;
@@ -153,14 +153,14 @@ static void destroy(struct rp_trace *trace)
 static int create(struct rp_worker *worker, struct rp_trace **trace_out)
 {
 	struct rp_trace *trace = calloc(1, sizeof(*trace));
-	uint32_t i;
+	uint32_t i, k;
 	int err = 0;
 
 	if (!trace)
 		return -ENOMEM;
 	trace->worker = worker;
 	trace->shared = worker->plane.tracer.trace;
-	trace->ring_count = worker->plane.peer_count + 1;
+	trace->log_count = worker->plane.peer_count + 1;
 	trace->anchor_ticks = worker->anchor_ticks;
 	trace->anchor_ns = worker->anchor_ns;
 	trace->program_count = worker->program_count;
@@ -174,12 +174,14 @@ static int create(struct rp_worker *worker, struct rp_trace **trace_out)
 		return err;
 	}
 	calibrate(trace);
-	for (i = 0; i < trace->ring_count; i++) {
+	for (i = 0; i < trace->log_count; i++) {
 		trace->pids[i] = i < worker->plane.peer_count ? rp_worker_pid(worker, i)
 							      : (int32_t)getpid();
 		/* From here on; what an earlier one left is not this one's. */
-		trace->at[i] = atomic_load_explicit(&trace->shared->rings[i].head,
-						    memory_order_relaxed);
+		for (k = 0; k < RPI_TRACE_RINGS; k++)
+			trace->at[i][k] = atomic_load_explicit(
+				&trace->shared->logs[i].rings[k].head,
+				memory_order_relaxed);
 	}
 	*trace_out = trace;
 	return 0;
@@ -238,11 +240,11 @@ static uint64_t to_ns(const struct rp_trace *trace, uint64_t ticks)
 }
 
 /* What a process wrote is judged: false for what no build of ours writes. */
-static bool translate(const struct rp_trace *trace, uint32_t ring,
+static bool translate(const struct rp_trace *trace, uint32_t log,
 		      const struct rpi_trace_copy *copy, struct rp_span *out)
 {
 	uint32_t name = copy->what & UINT16_MAX;
-	const struct label *label = find_label(trace, ring, copy);
+	const struct label *label = find_label(trace, log, copy);
 
 	if (name >= RPI_SPAN_COUNT || copy->end < copy->begin)
 		return false;
@@ -254,8 +256,8 @@ static bool translate(const struct rp_trace *trace, uint32_t ring,
 	}
 	out->domain = names[name].domain == RPI_TRACE_HOST ? RP_SPAN_HOST
 							   : RP_SPAN_DEVICE;
-	out->peer = ring + 1 < trace->ring_count ? (int32_t)ring : RP_SPAN_CALLER;
-	out->pid = trace->pids[ring];
+	out->peer = log + 1 < trace->log_count ? (int32_t)log : RP_SPAN_CALLER;
+	out->pid = trace->pids[log];
 	out->tid = (int32_t)copy->thread;
 	out->run = copy->run_seq;
 	out->task = copy->task_seq;
@@ -270,15 +272,17 @@ static bool translate(const struct rp_trace *trace, uint32_t ring,
 	return true;
 }
 
-static size_t read_ring(struct rp_trace *trace, uint32_t ring, struct rp_span *spans_out,
+static size_t read_ring(struct rp_trace *trace, uint32_t idx, struct rp_span *spans_out,
 			size_t max)
 {
+	uint32_t log = idx / RPI_TRACE_RINGS, which = idx % RPI_TRACE_RINGS;
 	struct rpi_trace_copy copy;
 	size_t count = 0;
 
-	while (count < max && rpi_trace_take(&trace->shared->rings[ring],
-					     &trace->at[ring], &copy, &trace->dropped)) {
-		if (translate(trace, ring, &copy, &spans_out[count]))
+	while (count < max &&
+	       rpi_trace_take(&trace->shared->logs[log].rings[which],
+			      &trace->at[log][which], &copy, &trace->dropped)) {
+		if (translate(trace, log, &copy, &spans_out[count]))
 			count++;
 		else
 			trace->dropped++;
@@ -289,17 +293,18 @@ static size_t read_ring(struct rp_trace *trace, uint32_t ring, struct rp_span *s
 size_t rp_trace_read(struct rp_trace *trace, struct rp_span *spans_out, size_t max)
 {
 	size_t count = 0;
-	uint32_t i;
+	uint32_t i, rings;
 
 	if (!trace || !spans_out)
 		return 0;
+	rings = trace->log_count * RPI_TRACE_RINGS;
 	/* On with the ring where the last call found no room. */
-	for (i = 0; i < trace->ring_count; i++) {
+	for (i = 0; i < rings; i++) {
 		count += read_ring(trace, trace->next_ring, spans_out + count,
 				   max - count);
 		if (count == max)
 			break;
-		trace->next_ring = (trace->next_ring + 1) % trace->ring_count;
+		trace->next_ring = (trace->next_ring + 1) % rings;
 	}
 	return count;
 }

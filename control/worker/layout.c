@@ -166,7 +166,7 @@ static int create_domains(struct rp_worker *worker)
 			     bytes ? bytes : DEFAULT_WINDOW_MEMORY, pages);
 }
 
-/* The rings of the peers, then the caller's. Small pages: most of it is never touched. */
+/* The logs of the peers, then the caller's. Small pages: most of it is never touched. */
 static int create_trace(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
@@ -174,7 +174,7 @@ static int create_trace(struct rp_worker *worker)
 	int err = rpi_region_create_lazy(&worker->trace_region, "rp-trace",
 					 sizeof(struct rpi_trace) +
 						 (plane->peer_count + 1) *
-							 sizeof(struct rpi_trace_ring),
+							 sizeof(struct rpi_trace_log),
 					 RP_PAGES_NEVER);
 
 	if (err)
@@ -190,7 +190,7 @@ struct rpi_tracer rpi_worker_tracer(const struct rp_worker *worker, uint32_t pee
 {
 	struct rpi_trace *trace = worker->trace_region.base;
 
-	return (struct rpi_tracer){ .trace = trace, .ring = &trace->rings[peer] };
+	return (struct rpi_tracer){ .trace = trace, .log = &trace->logs[peer] };
 }
 
 int rpi_worker_lay_out(struct rp_worker *worker)

@@ -38,6 +38,33 @@ static uint64_t get(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+/* T2. Whether the first ring is this thread's. */
+static bool own_ring(struct rpi_trace_log *log, uint64_t self)
+{
+	uint64_t owner = get(&log->owner);
+
+	if (rpi_likely(owner == self))
+		return true;
+	/* Relaxed: the word hands over nothing but the right to write. */
+	return !owner && atomic_compare_exchange_strong_explicit(
+				 &log->owner, &owner, self, memory_order_relaxed,
+				 memory_order_relaxed);
+}
+
+/* T2. The next place of the thread's own ring. */
+static struct rpi_trace_record *take_next(struct rpi_trace_ring *ring, uint64_t *at_out)
+{
+	uint64_t at = get(&ring->head);
+	struct rpi_trace_record *record = &ring->records[at & (RPI_SPAN_RING - 1)];
+
+	put(&record->seq, at | RPI_SPAN_BUSY);
+	/* T1: the mark comes before what is filled in. */
+	atomic_thread_fence(memory_order_release);
+	put(&ring->head, at + 1);
+	*at_out = at;
+	return record;
+}
+
 /* T1. The next free place: the newest that is taken is a hint, the record itself decides.
  * One that another thread still writes to, a lap behind, is passed by. */
 static struct rpi_trace_record *claim(struct rpi_trace_ring *ring, uint64_t *at_out)
@@ -64,16 +91,19 @@ static struct rpi_trace_record *claim(struct rpi_trace_ring *ring, uint64_t *at_
 void rpi_trace_record(const struct rpi_tracer *tracer, enum rpi_trace_name name,
 		      uint64_t begin, uint64_t end, const struct rpi_trace_of *of)
 {
-	struct rpi_trace_ring *ring = tracer->ring;
-	uint64_t at;
-	struct rpi_trace_record *record = claim(ring, &at);
+	uint64_t self = own_thread(), at;
+	bool own = own_ring(tracer->log, self);
+	struct rpi_trace_ring *ring =
+		&tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
+	struct rpi_trace_record *record = rpi_likely(own) ? take_next(ring, &at)
+							  : claim(ring, &at);
 
 	put(&record->begin, begin);
 	put(&record->end, end);
 	put(&record->run_seq, of->run_seq);
 	put(&record->task_seq, of->task_seq);
 	put(&record->what, rpi_trace_what(name, of->program, of->entry));
-	put(&record->thread, own_thread());
+	put(&record->thread, self);
 	put(&record->value, of->value);
 	atomic_store_explicit(&record->seq, at + 1, memory_order_release); /* T1 */
 	__builtin_prefetch(&ring->records[(at + 1) & (RPI_SPAN_RING - 1)], 1);

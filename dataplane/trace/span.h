@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Spans: where the time of a dispatch goes. Each process has a ring of records in a
+ * Spans: where the time of a dispatch goes. Each process has rings of records in a
  * region that was made before the fork; the caller's process reads them all.
  *
  * With nobody attached a span is one load and one branch. Recording never waits, calls
  * the system or allocates: what nobody has read is written over, and the reader counts
  * it.
  *
- * Memory order. T1: the writer takes a record by compare-and-swap of `seq`, fills it and
- * stores `seq` release; the reader loads `seq` acquire, copies, fences, and looks at
- * `seq` again. Each word of a record is atomic, so a copy that was written over meanwhile
- * is only thrown away. Invariant: a record whose `seq` is whole was written by one
- * thread.
+ * Memory order. T1: the writer takes a record by marking `seq` busy, fills it and stores
+ * `seq` release; the reader loads `seq` acquire, copies, fences, and looks at `seq`
+ * again. Each word of a record is atomic, so a copy that was written over meanwhile is
+ * only thrown away. Invariant: a record whose `seq` is whole was written by one thread.
+ *
+ * T2: the first thread of a process to record takes a ring for itself by compare-and-swap
+ * of `owner`, for good, and marks its records with plain stores; the others share a ring
+ * and mark them by compare-and-swap, which costs as much as the rest of a record.
+ * Invariant: nobody else stores to the owner's ring.
  */
 #ifndef RPI_TRACE_SPAN_H
 #define RPI_TRACE_SPAN_H
@@ -66,29 +70,43 @@ struct rpi_trace_record {
 
 static_assert(sizeof(struct rpi_trace_record) == RPI_CACHE_LINE, "one line a span");
 
-/* Written by the threads of one process, read by the caller's. */
 struct rpi_trace_ring {
-	/* The next position to try; a hint that may stand a little behind. */
+	/* The next position to try; in the ring of several threads a hint that may stand
+	 * a little behind. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t head;
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_record records[RPI_SPAN_RING];
 };
 
-/* The region: this, then the rings of the caller's process and of each peer. */
+/* The rings of a process: that of the thread which records the most, and the rest's. */
+enum rpi_trace_which {
+	RPI_TRACE_OWNED,
+	RPI_TRACE_SHARED,
+	RPI_TRACE_RINGS,
+};
+
+/* Written by the threads of one process, read by the caller's. */
+struct rpi_trace_log {
+	/* T2; the id of the thread whose ring the first one is, 0: nobody's yet. */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t owner;
+	struct rpi_trace_ring rings[RPI_TRACE_RINGS];
+};
+
+/* The region: this, then the logs of each peer and of the caller's process. */
 struct rpi_trace {
 	struct rpi_board board;
 	/* Changed by attach and detach only; read for each span. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t wanted;
 	struct rpi_latency latency;
-	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_ring rings[];
+	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_log logs[];
 };
 
-/* One that nobody attaches to, for what is used without a worker. Has no rings. */
+/* One that nobody attaches to, for what is used without a worker. Has no logs. */
 extern struct rpi_trace rpi_trace_idle;
 
 /* A process's way to it. */
 struct rpi_tracer {
 	struct rpi_trace *trace;
-	struct rpi_trace_ring *ring;
+	struct rpi_trace_log *log;
 };
 
 /* What a span is about. */

@@ -88,9 +88,10 @@ RP_API int rp_trace_attach(struct rp_worker *worker, uint32_t what,
 			   struct rp_trace **trace_out);
 
 /*
- * Take what was recorded since: per process in the order in which spans ended. A run's
- * spans are there once its outcome is, but for the waiting thread's own host.wait. Each
- * process keeps its newest 8192; older ones are dropped and counted.
+ * Take what was recorded since: per thread in the order in which spans ended. A run's
+ * spans are there once its outcome is, but for the waiting thread's own host.wait. The
+ * first thread of a process that records keeps its newest 8192, the others share as many;
+ * older ones are dropped and counted.
  *
  * spans_out   room for `max`.
  *
