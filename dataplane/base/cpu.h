@@ -30,6 +30,22 @@ static inline void rpi_cpu_pause(void)
 #endif
 }
 
+/*
+ * Take a line that another core has read, ahead of the store to it: stores leave in
+ * order, so without it each waits for its own line. A hint; processors that do not know
+ * the instruction take it for none.
+ */
+static inline void rpi_cpu_prefetch_write(const void *at)
+{
+#if defined(__x86_64__)
+	/* The compiler's own is a fetch for reading unless it may assume more than the
+	 * oldest processors. */
+	__asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)at));
+#else
+	__builtin_prefetch(at, 1);
+#endif
+}
+
 /* CLOCK_MONOTONIC in ns: the only clock the library waits by. */
 static inline uint64_t rpi_now_ns(void)
 {

@@ -55,6 +55,26 @@ bool rpi_frame_all_done(const struct rpi_frame *frame, const struct rpi_peer *pe
 	return true;
 }
 
+uint64_t rpi_frame_left(const struct rpi_frame *frame, const struct rpi_peer *peers)
+{
+	/* Relaxed throughout: no data hangs on it. */
+	uint64_t left = atomic_load_explicit(&frame->peers, memory_order_relaxed);
+	uint64_t most = 0;
+
+	while (left) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+		uint64_t target = atomic_load_explicit(&frame->target_seq[peer],
+						       memory_order_relaxed);
+		uint64_t done =
+			atomic_load_explicit(&peers[peer].done_seq, memory_order_relaxed);
+
+		left &= left - 1;
+		if (done < target && target - done > most)
+			most = target - done;
+	}
+	return most;
+}
+
 uint64_t rpi_frame_take_notice(struct rpi_frame *frame, uint64_t run_seq)
 {
 	uint64_t seen = atomic_load_explicit(&frame->notice, memory_order_acquire);

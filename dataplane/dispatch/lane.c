@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 static size_t round_up(size_t bytes, size_t unit)
 {
 	return (bytes + unit - 1) / unit * unit;
@@ -17,7 +19,7 @@ static size_t round_up(size_t bytes, size_t unit)
 /* See send_grouped(). */
 static uint32_t burst_capacity(uint32_t capacity)
 {
-	return capacity + 2 * RPI_LANE_GROUP;
+	return capacity + 2 * RPI_LANE_GROUP_MAX;
 }
 
 size_t rpi_lane_bytes(uint32_t capacity, size_t arg_bytes)
@@ -61,6 +63,8 @@ int rpi_lane_init(struct rpi_lane *lane, const struct rpi_lane_memory *at,
 	lane->peer_idx = peer_idx;
 	lane->next_seq = 1;
 	lane->lone_next = true;
+	lane->group_next = RPI_LANE_GROUP;
+	lane->group_patience = rpi_clock_from_ns(RPI_LANE_GROUP_NS);
 	lane->arg_end = calloc(at->capacity, sizeof(*lane->arg_end));
 	if (!lane->arg_end)
 		return rpi_fail(-ENOMEM, "prepare: no memory for %u task slots",
@@ -163,6 +167,8 @@ static void send_lone(struct rpi_lane *lane, const struct rpi_task_body *body,
 	atomic_store_explicit(&slot->seq, lane->next_seq, memory_order_release);
 	lane->lone_seq[idx] = lane->next_seq;
 	lane->lone_count++;
+	lane->group_next = RPI_LANE_GROUP;
+	lane->group_ticks = 0;
 }
 
 static void publish_group(struct rpi_lane *lane, uint64_t last_seq)
@@ -182,24 +188,51 @@ static struct rpi_task *span_at(const struct rpi_burst_span *span, uint32_t idx)
 		       : (struct rpi_task *)span->second + (idx - span->first_count);
 }
 
+/* A group is full: has it taken long? */
+static void pace_groups(struct rpi_lane *lane)
+{
+	uint64_t now = rpi_clock_ticks();
+	uint64_t ticks = now - lane->group_ticks;
+
+	if (!lane->group_ticks)
+		; /* nobody knows when it began */
+	else if (ticks > lane->group_patience)
+		lane->group_next -= lane->group_next / 2;
+	else if (lane->group_next < RPI_LANE_GROUP_MAX)
+		lane->group_next *= 2;
+	lane->group_ticks = now;
+}
+
+static bool open_group(struct rpi_lane *lane)
+{
+	uint32_t i;
+
+	/* Never refused: the caller saw room for one, and the ring holds two groups
+	 * more than the lane does (the one open here, one not given back there). */
+	lane->group_reserved =
+		rpi_burst_reserve(lane->at.burst, lane->group_next, &lane->group);
+	/* The process has read these lines a lap ago. */
+	for (i = 0; i < lane->group_reserved; i++)
+		rpi_cpu_prefetch_write(span_at(&lane->group, i));
+	/* 0: the consumer's index is the consumer's word. */
+	return rpi_likely(lane->group_reserved);
+}
+
 static bool send_grouped(struct rpi_lane *lane, const struct rpi_task_body *body)
 {
 	struct rpi_task *task;
 	uint32_t idx;
 
-	/* Never refused: the caller saw room for one, and the ring holds two groups
-	 * more than the lane does (the one open here, one not given back there). */
-	if (!lane->group_reserved)
-		lane->group_reserved =
-			rpi_burst_reserve(lane->at.burst, RPI_LANE_GROUP, &lane->group);
-	if (rpi_unlikely(!lane->group_reserved))
-		return false; /* the consumer's index is the consumer's word */
+	if (!lane->group_reserved && !open_group(lane))
+		return false;
 	idx = lane->group_filled++;
 	task = span_at(&lane->group, idx);
 	task->seq = lane->next_seq;
 	task->body = *body;
-	if (lane->group_filled == lane->group_reserved)
+	if (lane->group_filled == lane->group_reserved) {
 		publish_group(lane, lane->next_seq);
+		pace_groups(lane);
+	}
 	return true;
 }
 
@@ -235,6 +268,16 @@ void rpi_lane_flush(struct rpi_lane *lane)
 	rpi_rouse(lane->rouser, lane->peer_idx);
 }
 
+/* The parent has just written the lines of a group: fetch them side by side instead of
+ * one after the other as they are read. */
+static void fetch_group(const struct rpi_lane_rx *rx)
+{
+	uint32_t i;
+
+	for (i = 1; i < rx->group_count; i++)
+		__builtin_prefetch(span_at(&rx->group, i));
+}
+
 const struct rpi_task_body *rpi_lane_rx_poll(struct rpi_lane_rx *rx)
 {
 	struct rpi_slot *slot =
@@ -249,10 +292,11 @@ const struct rpi_task_body *rpi_lane_rx_poll(struct rpi_lane_rx *rx)
 			return NULL;
 		/* E1, burst: as many as there are, given back together. */
 		rx->group_count =
-			rpi_burst_peek(rx->at.burst, RPI_LANE_GROUP, &rx->group);
+			rpi_burst_peek(rx->at.burst, RPI_LANE_GROUP_MAX, &rx->group);
 		rx->group_used = 0;
 		if (!rx->group_count)
 			return NULL;
+		fetch_group(rx);
 	}
 	/* The oldest of a burst may have to wait for one in a slot. */
 	task = span_at(&rx->group, rx->group_used);

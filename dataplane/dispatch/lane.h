@@ -22,8 +22,16 @@
 #include "ring/burst.h"
 #include "ring/slot.h"
 
-/* Tasks that are published with one store of the burst ring's tail. */
-#define RPI_LANE_GROUP 8
+/*
+ * Tasks that are published with one store of the burst ring's tail. Each such store
+ * takes the line from a process that polls it, so the more the cheaper; but a task waits
+ * for its group to fill. A run's groups begin at RPI_LANE_GROUP and follow how fast the
+ * orchestration hands tasks out: doubled up to RPI_LANE_GROUP_MAX while one fills within
+ * RPI_LANE_GROUP_NS, halved down to single tasks while it takes longer.
+ */
+#define RPI_LANE_GROUP	   8
+#define RPI_LANE_GROUP_MAX 32
+#define RPI_LANE_GROUP_NS  2000
 
 /* Slots of a lane. A run uses one, and two runs are in flight; a task that finds
  * its slot still taken goes by the burst ring instead. */
@@ -53,7 +61,10 @@ struct rpi_lane {
 	struct rpi_burst_span group;	   /* reserved in the burst ring */
 	uint32_t group_reserved;
 	uint32_t group_filled;
-	bool lone_next; /* the next task is the first of its run here */
+	uint32_t group_next;	 /* tasks of the next group; a power of two */
+	uint64_t group_ticks;	 /* when this run's last one was full; 0: not yet */
+	uint64_t group_patience; /* RPI_LANE_GROUP_NS in ticks */
+	bool lone_next;		 /* the next task is the first of its run here */
 	/* Published so far; waiters bound what the process says by it. */
 	_Atomic uint64_t published_seq;
 	struct rpi_rouser *rouser;

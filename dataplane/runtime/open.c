@@ -59,7 +59,7 @@ int rpi_runtime_prewarm(struct rpi_runtime *runtime, const struct rp_run_config 
 
 void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *config)
 {
-	rpi_sizing_from_config(config, &runtime->asked);
+	runtime->run_config = config;
 	/* Relaxed: the crew has nothing to do now. */
 	atomic_store_explicit(&runtime->fault.state, RPI_FAULT_NONE,
 			      memory_order_relaxed);
@@ -71,13 +71,14 @@ void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *
 int rpi_runtime_furnish(struct rpi_runtime *runtime)
 {
 	struct rpi_scope *outermost = &runtime->scopes[0];
-	struct rpi_sizing sizing;
+	struct rpi_sizing asked, sizing;
 	uint32_t i;
 	int err;
 
 	if (runtime->arena)
 		return 0;
-	rpi_sizing_resolve(&runtime->asked, &runtime->config.env, &sizing);
+	rpi_sizing_from_config(runtime->run_config, &asked);
+	rpi_sizing_resolve(&asked, &runtime->config.env, &sizing);
 	err = rpi_arena_get(&runtime->cache, &sizing, &runtime->arena);
 	if (err)
 		return rpi_fault_set(&runtime->fault, err, rp_last_error());

@@ -116,9 +116,9 @@ struct rpi_runtime {
 	uint64_t kernels;	 /* ever */
 	uint64_t outstanding;	 /* put into slots and not run; kept without a crew */
 	struct rpi_scope scopes[RP_MAX_SCOPES + 1];
-	uint64_t heads[RP_RING_COUNT]; /* of the arena that was used last */
-	struct rpi_sizing asked;       /* by the run */
-	bool running;		       /* a run has begun */
+	uint64_t heads[RP_RING_COUNT];		/* of the arena that was used last */
+	const struct rp_run_config *run_config; /* NULL: the run has none */
+	bool running;				/* a run has begun */
 	bool watched;
 	pthread_t watch;
 	struct rpi_arena_cache cache;
@@ -151,7 +151,8 @@ void rpi_runtime_close(struct rpi_runtime *runtime);
 /* Make the arena ahead that a run with this config (NULL: none) uses. */
 int rpi_runtime_prewarm(struct rpi_runtime *runtime, const struct rp_run_config *config);
 
-/* Begin a run. Costs next to nothing until it submits. */
+/* Begin a run; `config` stays until it has ended. Costs next to nothing until it
+ * submits. */
 void rpi_runtime_begin(struct rpi_runtime *runtime, const struct rp_run_config *config);
 
 /*
