@@ -144,6 +144,48 @@ static void later_tasks_of_a_run_are_seen_after_a_flush_or_a_full_group(void **s
 	pair_close(&pair);
 }
 
+/* Send tasks of one run until the process sees some; how many it sees. */
+static uint32_t next_group(struct pair *pair)
+{
+	uint32_t count = 0;
+
+	do
+		pair_send(pair, 16, false);
+	while (!rpi_lane_rx_poll(&pair->rx));
+	while (pair_take(pair))
+		count++;
+	return count;
+}
+
+static void groups_follow_how_fast_tasks_come(void **state)
+{
+	static const uint32_t quick[] = { 8, 8, 16, 32, 32, 32 };
+	static const uint32_t slow[] = { 8, 8, 4, 2, 1, 1, 1 };
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, 64, ARG_BYTES);
+	for (int run = 0; run < 3; run++) {
+		pair_send(&pair, 0, true);
+		assert_true(pair_take(&pair));
+		pair.lane.group_patience = UINT64_MAX;
+		for (size_t i = 0; i < COUNT(quick); i++)
+			assert_int_equal(next_group(&pair), quick[i]);
+		/* And each run begins anew. */
+		pair_send(&pair, 0, true);
+		assert_true(pair_take(&pair));
+		pair.lane.group_patience = 0;
+		for (size_t i = 0; i < COUNT(slow); i++)
+			assert_int_equal(next_group(&pair), slow[i]);
+	}
+	/* Slow ones that become quick. */
+	pair.lane.group_patience = UINT64_MAX;
+	assert_int_equal(next_group(&pair), 1);
+	assert_int_equal(next_group(&pair), 2);
+	assert_int_equal(next_group(&pair), 4);
+	pair_close(&pair);
+}
+
 static void it_holds_exactly_its_capacity(void **state)
 {
 	static const uint32_t capacities[] = { 4, 8, 16, 64 };
@@ -310,6 +352,7 @@ int main(void)
 		cmocka_unit_test(the_first_task_of_a_run_is_seen_at_once),
 		cmocka_unit_test(
 			later_tasks_of_a_run_are_seen_after_a_flush_or_a_full_group),
+		cmocka_unit_test(groups_follow_how_fast_tasks_come),
 		cmocka_unit_test(it_holds_exactly_its_capacity),
 		cmocka_unit_test(arguments_may_take_the_whole_ring_and_not_one_unit_more),
 		cmocka_unit_test(

@@ -230,7 +230,7 @@ static void fetch_host(const struct rp_chip *chip, const uint8_t *stream)
 		if (wire->resident)
 			; /* device memory: nothing to fetch */
 		else if (wire->access & RP_OUT)
-			__builtin_prefetch((void *)(uintptr_t)wire->address, 1);
+			rpi_cpu_prefetch_write((void *)(uintptr_t)wire->address);
 		else
 			__builtin_prefetch((const void *)(uintptr_t)wire->address);
 		stream += sizeof(*wire);

@@ -106,7 +106,7 @@ void rpi_trace_record(const struct rpi_tracer *tracer, enum rpi_trace_name name,
 	put(&record->thread, self);
 	put(&record->value, of->value);
 	atomic_store_explicit(&record->seq, at + 1, memory_order_release); /* T1 */
-	__builtin_prefetch(&ring->records[(at + 1) & (RPI_SPAN_RING - 1)], 1);
+	rpi_cpu_prefetch_write(&ring->records[(at + 1) & (RPI_SPAN_RING - 1)]);
 }
 
 /* 1 it is whole and was copied, 0 it is not there yet, -1 it is gone. */
