@@ -28,7 +28,7 @@ void rpi_spin_init(struct rpi_spin *spin, enum rpi_spin_policy policy, uint64_t 
 	if (!min_ns)
 		min_ns = oversubscribed ? RPI_SPIN_CROWDED_NS : RPI_SPIN_MIN_NS;
 	if (!max_ns)
-		max_ns = oversubscribed ? RPI_SPIN_CROWDED_NS : RPI_SPIN_MAX_NS;
+		max_ns = RPI_SPIN_MAX_NS;
 	if (min_ns > limit_ns)
 		min_ns = limit_ns;
 	if (max_ns > limit_ns)
@@ -74,8 +74,7 @@ bool rpi_spin_check(struct rpi_spin_wait *wait)
 	spent_ns = rpi_clock_to_ns(now_ticks - wait->begin_ticks);
 	if (spent_ns >= spin->budget_ns)
 		return false;
-	if (rpi_unlikely(spin->crowded) &&
-	    spent_ns - wait->yielded_ns >= RPI_SPIN_YIELD_NS) {
+	if (rpi_unlikely(spin->crowded) && spent_ns >= RPI_SPIN_CROWDED_NS) {
 		wait->yielded_ns = spent_ns;
 		sched_yield();
 	}
