@@ -36,7 +36,7 @@ enum {
 	ADDED = 1 << 8,	  /* derived: RESET less OFF */
 };
 
-/* What a dispatch without a domain writes and looks at, in memory of the process. */
+/* What a dispatch without a domain writes and looks at where no size is named. */
 #define BARE_BYTES (4 * KIB)
 
 #define SMALL	   (ZERO | OFF | RESET | ADDED)
@@ -241,13 +241,30 @@ static int add_eager(struct bench_plan *plan, const struct grid *at)
 							   .works = true });
 }
 
+/* A domain and no reset, beside no domain and a look at as much memory: what the look
+ * itself costs grows with the size. */
+static int add_off(struct bench_plan *plan, const struct grid *at)
+{
+	bool own = at->bytes > BARE_BYTES;
+	char limit[BENCH_NAME_BYTES] = "reset.nodomain";
+	int err = 0;
+
+	if (own) {
+		rpi_format(limit, sizeof(limit), "reset.%s.nodomain", at->size);
+		err = add_dispatch(plan, at, "nodomain", NULL,
+				   &(struct reset_variant){ .policy = RESET_NO_DOMAIN });
+	}
+	return err ? err
+		   : add_dispatch(plan, at, "off", limit,
+				  &(struct reset_variant){ .policy = RESET_OFF });
+}
+
 static int add_size(struct bench_plan *plan, const struct grid *at, unsigned int what)
 {
 	int err = what & ZERO ? add_loops(plan, at, false) : 0;
 
 	if (!err && what & OFF)
-		err = add_dispatch(plan, at, "off", "reset.nodomain",
-				   &(struct reset_variant){ .policy = RESET_OFF });
+		err = add_off(plan, at);
 	if (!err)
 		err = add_resets(plan, at, what);
 	if (!err && what & SIGNALS)

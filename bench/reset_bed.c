@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <ringplane/chip.h>
+#include <ringplane/memory.h>
 #include <ringplane/run.h>
 
 #include "base/cpu.h"
@@ -67,16 +68,15 @@ static struct {
 	double ns;
 } zero_times[16];
 
-/* The memory that an entry writes, or looks at: a window, or without a domain a page of
- * the process. */
+/* The memory that an entry writes, or looks at: a window, or without a domain as much of
+ * the same kind. */
 static uint8_t *memory_of(const struct rp_arg *args, size_t nargs, uint32_t distance)
 {
-	static uint8_t page[RESET_PAGE_BYTES];
 	const struct rp_comm *comm;
 	uint32_t rank;
 
 	if (!nargs)
-		return page;
+		return chip_bed->bare;
 	comm = args[0].u.comm;
 	rank = rp_comm_rank(comm) + distance;
 	/* A division would count as what the domain costs. */
@@ -161,7 +161,7 @@ static bool caller_writes(const struct reset_variant *variant)
 /* What is kept has been written once, when the worker was started. */
 static size_t written_again(const struct reset_variant *variant)
 {
-	if (variant->policy == RESET_OFF)
+	if (variant->policy == RESET_OFF || variant->policy == RESET_NO_DOMAIN)
 		return 0;
 	return variant->policy == RESET_SIGNALS ? SIGNAL_BYTES : variant->bytes;
 }
@@ -224,7 +224,7 @@ int reset_bed_setup(struct bench_case *c)
 	uint64_t available = bench_memory_available();
 	uint64_t wanted = (uint64_t)variant->bytes * variant->chip_count;
 	struct reset_bed *bed;
-	int err;
+	int err = 0;
 
 	if (available < SPARE_BYTES || available - SPARE_BYTES < wanted)
 		return rpi_fail(BENCH_SKIP,
@@ -235,8 +235,12 @@ int reset_bed_setup(struct bench_case *c)
 		return rpi_fail(-ENOMEM, "%s: no memory", c->name);
 	bed->variant = variant;
 	specify(bed);
-	err = make_program(bed);
+	if (variant->policy == RESET_NO_DOMAIN)
+		err = rp_shared_alloc(variant->bytes, &bed->bare);
+	if (!err)
+		err = make_program(bed);
 	if (err) {
+		rp_shared_free(bed->bare);
 		free(bed);
 		return err;
 	}
@@ -256,6 +260,7 @@ void reset_bed_teardown(struct bench_case *c)
 
 	stop_worker(bed);
 	rp_program_free(bed->program);
+	rp_shared_free(bed->bare);
 	free(bed);
 	c->data = NULL;
 }

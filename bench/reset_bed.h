@@ -55,6 +55,7 @@ struct reset_bed {
 	struct rp_domain_spec spec;
 	struct rp_domain_buffer buffers[2];
 	enum reset_step step;
+	void *bare;	 /* without a domain: what the chips write and look at */
 	uint8_t *window; /* of chip 0, in this process too */
 	uint64_t turn;	 /* slices so far */
 	uint64_t uses;	 /* of the domain, by this worker */

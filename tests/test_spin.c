@@ -202,6 +202,16 @@ static void a_crowded_machine_shrinks_defaults_only(void **state)
 		assert_int_equal(rpi_spin_budget(&spin), RPI_SPIN_CROWDED_NS);
 		rpi_spin_observe(&spin, US(1));
 	}
+	/* It yields past that, so waits that are worth it are waited for. */
+	for (unsigned n = 0; n < 20; n++)
+		rpi_spin_observe(&spin, US(50));
+	assert_in_range(rpi_spin_budget(&spin), US(90), US(100));
+	for (unsigned n = 0; n < 20; n++)
+		rpi_spin_observe(&spin, RPI_SPIN_MAX_NS);
+	assert_int_equal(rpi_spin_budget(&spin), RPI_SPIN_MAX_NS);
+	for (unsigned n = 0; n < 20; n++)
+		rpi_spin_observe(&spin, RPI_SPIN_MAX_NS + 1);
+	assert_int_equal(rpi_spin_budget(&spin), RPI_SPIN_CROWDED_NS);
 	rpi_spin_init(&spin, RPI_SPIN_HYBRID, US(30), US(90), true);
 	assert_int_equal(rpi_spin_budget(&spin), US(30));
 	assert_int_equal(spin.max_ns, US(90));

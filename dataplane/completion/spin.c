@@ -68,15 +68,12 @@ bool rpi_spin_check(struct rpi_spin_wait *wait)
 	wait->last_ticks = now_ticks;
 	if (wait->turn_count == RPI_SPIN_TURNS) {
 		wait->begin_ticks = now_ticks;
-		wait->yielded_ns = 0;
 		return true;
 	}
 	spent_ns = rpi_clock_to_ns(now_ticks - wait->begin_ticks);
 	if (spent_ns >= spin->budget_ns)
 		return false;
-	if (rpi_unlikely(spin->crowded) && spent_ns >= RPI_SPIN_CROWDED_NS) {
-		wait->yielded_ns = spent_ns;
+	if (rpi_unlikely(spin->crowded) && spent_ns >= RPI_SPIN_CROWDED_NS)
 		sched_yield();
-	}
 	return true;
 }

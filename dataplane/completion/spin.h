@@ -28,12 +28,10 @@ enum rpi_spin_policy {
 #define RPI_SPIN_MIN_NS 20000u
 #define RPI_SPIN_MAX_NS 200000u
 
-/* When spinners outnumber the CPUs: long enough for a peer that runs already,
- * and nothing to one that waits for this CPU. */
+/* When spinners outnumber the CPUs: long enough for a peer that runs already, and
+ * nothing to one that waits for this CPU. After it the CPU is given away at each look
+ * at the clock, which costs less than a sleep and a wake-up; the least that is spun. */
 #define RPI_SPIN_CROWDED_NS 2000u
-
-/* RPI_SPIN_ALWAYS on a crowded machine gives the CPU away this often. */
-#define RPI_SPIN_YIELD_NS 5000u
 
 #define RPI_SPIN_FOREVER  UINT64_MAX
 
@@ -86,7 +84,6 @@ struct rpi_spin_wait {
 	uint64_t turn_count;
 	uint64_t begin_ticks; /* valid from the RPI_SPIN_TURNS-th turn */
 	uint64_t last_ticks;  /* of the last look at the clock, likewise */
-	uint64_t yielded_ns;
 };
 
 static inline void rpi_spin_begin(struct rpi_spin_wait *wait, struct rpi_spin *spin)

@@ -84,9 +84,10 @@ struct rp_worker_options {
 	enum rp_wait_policy wait;
 	enum rp_wait_policy worker_wait;
 
-	/* Bounds of the hybrid spin, in us. Defaults 20 and 200; when the processes
-	 * that want to spin outnumber the CPUs, both are 2, and nobody spins when they
-	 * are more than twice as many. What is given is kept. */
+	/* Bounds of the hybrid spin, in us. Defaults 20 and 200. When the processes that
+	 * want to spin outnumber the CPUs, the lower one is 2 and a spin gives its CPU
+	 * away between looks; nobody spins when they are more than twice as many. What
+	 * is given is kept. */
 	uint32_t spin_us_min;
 	uint32_t spin_us_max;
 	enum rp_sleep_engine sleep_engine;
