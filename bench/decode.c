@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "command.h"
 #include "decode_bed.h"
+#include "limit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #define SINGLE	     "limits.forward.tokens"
+#define SLEEP	     "limits.sleep"
 #define CPU_BATCH    16
 
 /* The caller has nothing to do but to call: the chips choose. */
@@ -56,9 +58,17 @@ static const struct decode_variant variants[] = {
 	WALL("persistent.reset.wall.2chips", DECODE_RESET, 2, RP_WAIT_BLOCK),
 };
 
+/* Who waits for a token asleep spends at least a sleep on it. */
+static const char *limit_of(const struct decode_variant *v)
+{
+	if (v->figure == DECODE_TIME)
+		return v->chips ? SINGLE : NULL;
+	return v->figure == DECODE_OVERHEAD && v->way != DECODE_ONESHOT ? SLEEP : NULL;
+}
+
 static int decode_plan(struct bench_plan *plan, const struct bench_options *options)
 {
-	int err = 0;
+	int err = bench_limit_plan(plan, SLEEP);
 
 	(void)options;
 	for (size_t i = 0; !err && i < COUNT(variants); i++) {
@@ -66,7 +76,7 @@ static int decode_plan(struct bench_plan *plan, const struct bench_options *opti
 		bool rate = v->figure == DECODE_TIME;
 		struct bench_case c = { .unit = rate ? "1/s" : "ns",
 					.per_sample = 1,
-					.limits = rate && v->chips ? SINGLE : NULL,
+					.limits = limit_of(v),
 					.batch = v->figure == DECODE_OVERHEAD ? CPU_BATCH
 									      : 1,
 					.arg = v,

@@ -29,6 +29,8 @@ extern const struct bench_pingpong_kind bench_slotring_kind;
 extern const struct bench_pingpong_kind bench_pipe_kind;
 extern const struct bench_pingpong_kind bench_eventfd_kind;
 extern const struct bench_pingpong_kind bench_futex_kind;
+/* CPU time of a sleep that another CPU ends. */
+extern const struct bench_pingpong_kind bench_sleep_kind;
 /* IORING_OP_MSG_RING into the ring of the other. */
 extern const struct bench_pingpong_kind bench_uring_kind;
 

@@ -24,6 +24,7 @@ static const struct {
 	{ "limits.eventfd", &bench_eventfd_kind },
 	{ "limits.pipe", &bench_pipe_kind },
 	{ "limits.uring.msg", &bench_uring_kind },
+	{ "limits.sleep", &bench_sleep_kind },
 };
 
 static const struct {
