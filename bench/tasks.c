@@ -296,11 +296,11 @@ static int tasks_round(struct bench_case *c, struct bench_round *round)
 	return err;
 }
 
-#define THREADS(what, fn)                                                        \
-	{ .name = "tasks." what, .shape = fn },                                  \
-		{ .name = "tasks." what ".1thread", .shape = fn, .threads = 1 }, \
-	{                                                                        \
-		.name = "tasks." what ".2threads", .shape = fn, .threads = 2     \
+#define THREADS(what, fn)                                                          \
+	{ .name = "tasks." what, .shape = (fn) },                                  \
+		{ .name = "tasks." what ".1thread", .shape = (fn), .threads = 1 }, \
+	{                                                                          \
+		.name = "tasks." what ".2threads", .shape = (fn), .threads = 2     \
 	}
 
 static const struct tasks_variant variants[] = {

@@ -226,15 +226,17 @@ int rpi_exchange(struct rpi_exchange *x)
 		return err;
 	make_plan(x, &round, places, &plan);
 	for (;;) {
-		x->last = at + plan.step >= plan.staged;
-		if (!x->last) {
+		const bool last = at + plan.step >= plan.staged;
+
+		x->last = last;
+		if (!last) {
 			/* R2: under way while this round's piece is taken. */
 			err = open_round(x, &next, place, at + plan.step, piece);
 			if (err)
 				return err;
 		}
 		take(x, &round, at, plan.step);
-		if (x->last)
+		if (last)
 			break;
 		round = next;
 		at += plan.step;

@@ -68,12 +68,12 @@ struct rpi_exchange {
 };
 
 /* Do it. 0, or what a round has failed with. A domain of one takes its own bytes. */
-int rpi_exchange(struct rpi_exchange *exchange);
+int rpi_exchange(struct rpi_exchange *x);
 
 /* Take functions: the rows' reduction to `out`; row r to out + r * out_stride. */
-void rpi_take_reduced(struct rpi_exchange *exchange, const void *const *rows, uint64_t at,
+void rpi_take_reduced(struct rpi_exchange *x, const void *const *rows, uint64_t at,
 		      uint64_t bytes);
-void rpi_take_rows(struct rpi_exchange *exchange, const void *const *rows, uint64_t at,
+void rpi_take_rows(struct rpi_exchange *x, const void *const *rows, uint64_t at,
 		   uint64_t bytes);
 
 /* Whether the rank gives from its window: then rows[rank] has all of its bytes on the

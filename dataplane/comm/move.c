@@ -178,7 +178,7 @@ static int find_sides(const struct rp_comm *comm, const char *call, uint32_t pee
 		      const struct rp_tensor *local, struct sides *sides)
 {
 	const struct rpi_window_buffer *found = rpi_comm_find(comm, call, peer, buffer);
-	struct rp_tensor remote;
+	struct rp_tensor remote = { 0 };
 	uint8_t *base;
 	int err;
 

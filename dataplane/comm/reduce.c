@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "comm/reduce.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -240,6 +241,7 @@ void rpi_reduce(void *out, const void *const *rows, uint32_t row_count, size_t c
 		.narrow = engine->narrow[dtype == RP_BFLOAT16],
 	};
 
+	assert(r.combine); /* the call was checked */
 	if (row_count == 1)
 		memmove(out, rows[0], count * r.size);
 	else if (row_count == 2 && !around && !is_half(dtype))

@@ -18,7 +18,7 @@
 				       size_t n)                                \
 	{                                                                       \
 		const type *p = a, *q = b;                                      \
-		type *o = out;                                                  \
+		__typeof__(type) *o = out;                                      \
 		size_t i;                                                       \
                                                                                 \
 		INDEPENDENT                                                     \
