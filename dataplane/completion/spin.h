@@ -33,7 +33,7 @@ enum rpi_spin_policy {
  * at the clock, which costs less than a sleep and a wake-up; the least that is spun. */
 #define RPI_SPIN_CROWDED_NS 2000u
 
-#define RPI_SPIN_FOREVER  UINT64_MAX
+#define RPI_SPIN_FOREVER    UINT64_MAX
 
 struct rpi_spin {
 	enum rpi_spin_policy policy;
