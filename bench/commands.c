@@ -17,5 +17,6 @@ const struct bench_command *const bench_commands[] = {
 	&bench_tasks_command,
 	&bench_decode_command,
 	&bench_trace_command,
+	&bench_peers_command,
 	NULL,
 };
