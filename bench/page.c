@@ -93,28 +93,38 @@ static void fact(FILE *out, const char *term, const char *value)
 	text(out, "<dd>", value, "</dd>\n");
 }
 
+/* One value of two words, of which the second may be missing. */
+static void two_facts(FILE *out, const char *term, const json_t *object,
+		      const char *first, const char *second)
+{
+	char line[256];
+
+	rpi_format(line, sizeof(line), "%s%s%s", bench_stored_text(object, first),
+		   bench_stored_text(object, second)[0] ? " " : "",
+		   bench_stored_text(object, second));
+	fact(out, term, line);
+}
+
 static void write_machine(const json_t *stored, FILE *out)
 {
 	const json_t *machine = json_object_get(stored, "machine");
 	const json_t *report = json_object_get(stored, "report");
 	const json_t *pinned = json_object_get(machine, "pinned");
-	char line[512];
 
 	fputs("<dl>\n", out);
-	rpi_format(line, sizeof(line), "%s %s", bench_stored_text(machine, "version"),
-		   bench_stored_text(machine, "revision"));
-	fact(out, "ringplane", line);
-	rpi_format(line, sizeof(line), "%s %s", bench_stored_text(machine, "compiler"),
-		   bench_stored_text(machine, "build_flags"));
-	fact(out, "Compiler", line);
-	rpi_format(line, sizeof(line), "%s, %.0f CPUs", bench_stored_text(machine, "cpu"),
-		   bench_stored_number(machine, "cpus"));
-	fact(out, "Processor", line);
-	rpi_format(line, sizeof(line), "%.0f and %.0f, relation %s",
-		   json_number_value(json_array_get(pinned, 0)),
-		   json_number_value(json_array_get(pinned, 1)),
-		   bench_stored_text(machine, "relation"));
-	fact(out, "Measured CPUs", line);
+	two_facts(out, "ringplane", machine, "version", "revision");
+	two_facts(out, "Compiler", machine, "compiler", "build_flags");
+	fact(out, "Processor", bench_stored_text(machine, "cpu"));
+	if (json_array_size(pinned) == 2) {
+		char line[128];
+
+		rpi_format(line, sizeof(line), "%.0f and %.0f of %.0f, relation %s",
+			   json_number_value(json_array_get(pinned, 0)),
+			   json_number_value(json_array_get(pinned, 1)),
+			   bench_stored_number(machine, "cpus"),
+			   bench_stored_text(machine, "relation"));
+		fact(out, "Measured CPUs", line);
+	}
 	fact(out, "Kernel", bench_stored_text(machine, "kernel"));
 	fact(out, "Pages of a shared region", bench_stored_text(machine, "pages"));
 	fact(out, "io_uring",
