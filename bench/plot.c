@@ -184,16 +184,17 @@ static void byte_tics(FILE *out, const struct plot *plot, char axis)
 /* 1, 2, 5, 10 and so on, or the powers of ten where that would be too many. */
 static void number_tics(FILE *out, const struct plot *plot, char axis)
 {
+	static const double digits[] = { 1.0, 2.0, 5.0 };
 	struct range r = find_range(plot, axis == 'y');
-	int step = r.high / r.low > 500.0 ? 3 : 1;
+	size_t used = r.high / r.low > 500.0 ? 1 : 3;
 
 	fprintf(out, "set %ctics (", axis);
-	for (int i = -12; i < 28; i += step) {
-		static const double digits[] = { 1.0, 2.0, 5.0 };
-		double at = digits[(i + 12) % 3] * pow(10.0, (i + 12) / 3 - 4);
+	for (int power = -4; power < 10; power++)
+		for (size_t i = 0; i < used; i++) {
+			double at = digits[i] * pow(10.0, power);
 
-		fprintf(out, "'%g' %.9g, ", at, at);
-	}
+			fprintf(out, "'%g' %.9g, ", at, at);
+		}
 	fputs("'' 1e30)\n", out);
 }
 

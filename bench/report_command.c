@@ -133,7 +133,37 @@ static int parse(int argc, const char **argv, struct report_options *o,
 	return judge(o);
 }
 
-static int run_all(const struct report_options *o, json_t *stored)
+/* Written whole under another name first: a page that is there stays until then. */
+static int write_one(const char *dir, const char *name, const json_t *stored, bool page)
+{
+	char path[4096], temporary[4096 + 8];
+	FILE *out;
+	int err;
+
+	rpi_format(path, sizeof(path), "%s/%s", dir, name);
+	rpi_format(temporary, sizeof(temporary), "%s.new", path);
+	out = fopen(temporary, "w");
+	if (!out)
+		return rpi_fail(-errno, "--out: '%s': %s", temporary, strerror(errno));
+	if (page)
+		err = bench_page_write(stored, out);
+	else
+		err = json_dumpf(stored, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) ||
+				      fputc('\n', out) == EOF
+			      ? -EIO
+			      : 0;
+	if (fclose(out) && !err)
+		err = -EIO;
+	if (!err && rename(temporary, path))
+		err = -errno;
+	if (!err)
+		return 0;
+	unlink(temporary);
+	return rpi_fail(err, "--out: '%s' could not be written: %s", path,
+			strerror(-err));
+}
+
+static int run_all(const struct report_options *o, const char *dir, json_t *stored)
 {
 	const struct {
 		const char *word, *value;
@@ -161,6 +191,9 @@ static int run_all(const struct report_options *o, json_t *stored)
 			continue;
 		bench_progress("report  %s", bench_commands[i]->name);
 		err = bench_suite_run(&suite, bench_commands[i]->name, stored);
+		/* Should this be ended before the last: --from makes a page of it. */
+		if (!err)
+			err = write_one(dir, "report.json", stored, false);
 	}
 	bench_progress_erase();
 	return err;
@@ -194,36 +227,6 @@ static void describe(json_t *stored)
 			    plot_tool()[0] ? json_string(plot_tool()) : json_null());
 }
 
-/* Written whole under another name first: a page that is there stays until then. */
-static int write_one(const char *dir, const char *name, const json_t *stored, bool page)
-{
-	char path[4096], temporary[4096 + 8];
-	FILE *out;
-	int err;
-
-	rpi_format(path, sizeof(path), "%s/%s", dir, name);
-	rpi_format(temporary, sizeof(temporary), "%s.new", path);
-	out = fopen(temporary, "w");
-	if (!out)
-		return rpi_fail(-errno, "--out: '%s': %s", temporary, strerror(errno));
-	if (page)
-		err = bench_page_write(stored, out);
-	else
-		err = json_dumpf(stored, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) ||
-				      fputc('\n', out) == EOF
-			      ? -EIO
-			      : 0;
-	if (fclose(out) && !err)
-		err = -EIO;
-	if (!err && rename(temporary, path))
-		err = -errno;
-	if (!err)
-		return 0;
-	unlink(temporary);
-	return rpi_fail(err, "--out: '%s' could not be written: %s", path,
-			strerror(-err));
-}
-
 static bool any_error(const json_t *stored)
 {
 	const json_t *command;
@@ -245,7 +248,7 @@ static int make(const struct report_options *o, json_t *stored)
 	/* Before the minutes that the set takes. */
 	if (mkdir(dir, 0777) && errno != EEXIST)
 		return rpi_fail(-errno, "--out: '%s': %s", dir, strerror(errno));
-	err = o->from ? read_all(o, stored) : run_all(o, stored);
+	err = o->from ? read_all(o, stored) : run_all(o, dir, stored);
 	if (err)
 		return err;
 	describe(stored);

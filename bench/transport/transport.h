@@ -2,7 +2,7 @@
 /*
  * Somebody else's way of bringing bytes from one process to another, as a program of
  * its own: rpbench links none of them. Such a program has two sides, each a process.
- * transport_main.c is the same in all of them, and each brings the four functions.
+ * main.c is the same in all of them, and each brings the four functions.
  */
 #ifndef BENCH_TRANSPORT_H
 #define BENCH_TRANSPORT_H
