@@ -187,7 +187,9 @@ static void write_commands(const json_t *stored, FILE *out)
 	      "<tbody>\n",
 	      out);
 	json_array_foreach(json_object_get(stored, "commands"), i, command)
+	{
 		write_command(command, first, out);
+	}
 	fputs("</tbody></table></div></section>\n", out);
 }
 

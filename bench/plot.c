@@ -203,8 +203,12 @@ static void axis(FILE *out, const struct plot *plot, char which)
 	enum plot_unit unit = which == 'x' ? plot->x_unit : plot->y_unit;
 	const char *label = which == 'x' ? plot->x_label : plot->y_label;
 	bool log = which == 'x' ? plot->log_x : plot->log_y;
+	struct range r = find_range(plot, which == 'y');
 
 	axis_range(out, plot, which, log);
+	/* Every other power of ten where all would be in each other's way. */
+	if (unit == PLOT_TIME && log && which == 'x' && r.high / r.low > 5e3)
+		fputs("set xtics 100\n", out);
 	if (unit == PLOT_BYTES)
 		byte_tics(out, plot, which);
 	else if (unit == PLOT_PLAIN && log)
