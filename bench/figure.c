@@ -41,9 +41,10 @@ const struct figure bench_figures[] = {
 	{ "decode", "What the caller pays for a token",
 	  "CPU time in ringplane's calls, the caller asleep while it waits, and time "
 	  "beyond "
-	  "the slowest chip's own work, the caller spinning. There is no limit but "
-	  "nothing at "
-	  "all: compare the four ways, from a worker for each token to one that stays.",
+	  "the slowest chip's own work, the caller spinning. The line is what a thread "
+	  "spends on one sleep, the limit of the CPU time; of the other there is none "
+	  "but "
+	  "nothing at all.",
 	  figure_overhead },
 	{ NULL, "Against the limits",
 	  "Each figure over its limit from the same run, which stands beside it in the "

@@ -334,6 +334,8 @@ bool figure_overhead(const json_t *results, const char *section, struct plot *pl
 		if (row > 0.0)
 			plot_add_point(plot, is_wall ? wall : cpu,
 				       bench_stored_number(result, "median") * 1e-9, row);
+		if (!is_wall && !(plot->mark > 0.0))
+			plot->mark = bench_stored_number(result, "limit") * 1e-9;
 	}
 	return plot_point_count(plot) > 1;
 }
