@@ -17,7 +17,7 @@ fail()
 }
 
 # Nothing in PATH: mpirun can't be started, or this build has no Open MPI at all.
-PATH=/nowhere "$rpbench" peers --quick --runs 1 --ops 20 --json >"$out/json" 2>"$out/err" ||
+PATH=/nowhere "$rpbench" peers --quick --runs 1 --ops 2 --json >"$out/json" 2>"$out/err" ||
 	fail "status $?, expected 0 without mpirun"
 for text in '"name": "peers.ringplane.rtt.64B"' '"name": "peers.ringplane.copy.64MiB"' \
 	'"peers.mpi.rtt.64B": "'; do
@@ -30,7 +30,7 @@ if grep -q '"peers.zmq.rtt.64B": "built without' "$out/json"; then
 	echo "bench-peers: ok, this build has no ZeroMQ to be killed"
 	exit 0
 fi
-"$rpbench" peers --runs 500 --ops 500 --only 'peers.zmq.rtt.64B' >"$out/text" 2>"$out/err" &
+"$rpbench" peers --runs 40 --ops 2000 --only 'peers.zmq.rtt.64B' >"$out/text" 2>"$out/err" &
 pid=$!
 child=
 until [ -n "$child" ] || ! kill -0 "$pid" 2>/dev/null; do
