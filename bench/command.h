@@ -37,5 +37,6 @@ extern const struct bench_command bench_arena_command;
 extern const struct bench_command bench_tasks_command;
 extern const struct bench_command bench_decode_command;
 extern const struct bench_command bench_trace_command;
+extern const struct bench_command bench_peers_command;
 
 #endif

@@ -9,42 +9,11 @@
 
 #include "base/error.h"
 #include "result.h"
+#include "stored.h"
 
 struct figure {
 	double median, low, high, ratio; /* ratio 0: there is none */
 };
-
-static json_t *load(const char *path)
-{
-	json_error_t error;
-	json_t *root = json_load_file(path, 0, &error);
-
-	if (!root) {
-		rpi_fail(-EINVAL, "compare: '%s': %s", path, error.text);
-		return NULL;
-	}
-	if (json_is_array(json_object_get(root, "results")))
-		return root;
-	rpi_fail(-EINVAL, "compare: '%s' has no results, expected a report of --json",
-		 path);
-	json_decref(root);
-	return NULL;
-}
-
-static json_t *find(json_t *results, const char *name)
-{
-	json_t *result;
-	size_t i;
-
-	json_array_foreach(results, i, result)
-	{
-		const char *its = json_string_value(json_object_get(result, "name"));
-
-		if (its && !strcmp(its, name))
-			return result;
-	}
-	return NULL;
-}
 
 static bool read_figure(const json_t *result, struct figure *out)
 {
@@ -80,7 +49,7 @@ static void put_ratio(FILE *out, double ratio)
 static bool compare_one(json_t *before, const json_t *after, const char *name, FILE *out)
 {
 	const char *unit = json_string_value(json_object_get(after, "unit"));
-	json_t *old = find(before, name);
+	json_t *old = bench_stored_find(before, name);
 	struct figure a, b;
 	const char *verdict;
 
@@ -120,7 +89,7 @@ static void compare_all(json_t *before, json_t *after, FILE *out)
 	{
 		const char *name = json_string_value(json_object_get(result, "name"));
 
-		if (!name || find(after, name))
+		if (!name || bench_stored_find(after, name))
 			continue;
 		fprintf(out, "# %s: gone\n", name);
 		gone++;
@@ -133,7 +102,8 @@ static void compare_all(json_t *before, json_t *after, FILE *out)
 
 int bench_compare(const char *before, const char *after, FILE *out)
 {
-	json_t *a = load(before), *b = a ? load(after) : NULL;
+	json_t *a = bench_stored_load(before, "compare"),
+	       *b = a ? bench_stored_load(after, "compare") : NULL;
 
 	if (b)
 		compare_all(json_object_get(a, "results"), json_object_get(b, "results"),

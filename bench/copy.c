@@ -22,10 +22,6 @@
 /* A payload up to this has DISPATCH as its limit: no second copy would be seen. */
 #define LINE_BYTES ((size_t)64)
 
-/* Bytes that the samples of one run move at most, so that --ops can't take hours. */
-#define RUN_BYTES_MAX	((uint64_t)16 << 30)
-#define QUICK_BYTES_MAX ((uint64_t)512 << 20)
-
 static const struct copy_size {
 	const char *name;
 	size_t bytes;
@@ -56,36 +52,6 @@ static struct copy_line {
 } lines[LINES_MAX];
 static size_t line_count;
 
-static uint64_t ops_max(const struct bench_options *options, size_t bytes)
-{
-	uint64_t most = (options->quick ? QUICK_BYTES_MAX : RUN_BYTES_MAX) / bytes;
-
-	return most < BENCH_OPS_MAX ? most : BENCH_OPS_MAX;
-}
-
-static int add_limit(struct bench_plan *plan, const struct bench_options *options,
-		     const struct copy_line *line)
-{
-	const struct copy_variant *v = &line->variant;
-	struct bench_case c = { .unit = v->rtt ? "ns" : "GB/s",
-				.per_sample = (double)v->bytes,
-				.ops_max = ops_max(options, v->bytes),
-				.arg = v,
-				.setup = copy_memcpy_setup,
-				.round = copy_memcpy_round,
-				.teardown = copy_memcpy_teardown };
-
-	if (bench_plan_has(plan, line->limit))
-		return 0;
-	if (v->rtt) {
-		c.setup = copy_relay_setup;
-		c.round = copy_relay_round;
-		c.teardown = copy_relay_teardown;
-	}
-	rpi_format(c.name, sizeof(c.name), "%s", line->limit);
-	return bench_plan_add(plan, &c);
-}
-
 /* The limit of what goes to two chips is what one chip's is: one memcpy(). */
 static void name_line(struct copy_line *line, const char *size)
 {
@@ -106,26 +72,11 @@ static int add(struct bench_plan *plan, const struct bench_options *options,
 	       const struct copy_variant *variant, const char *size)
 {
 	struct copy_line *line = &lines[line_count++];
-	struct bench_case c = { .unit = variant->rtt ? "ns" : "GB/s",
-				.limits = line->limit,
-				.ops_max = ops_max(options, variant->bytes),
-				.arg = &line->variant,
-				.setup = copy_bed_setup,
-				.round = variant->rtt ? copy_rtt_round : copy_rate_round,
-				.teardown = copy_bed_teardown,
-				.enter = copy_bed_enter,
-				.leave = copy_bed_leave };
-	int err;
 
 	assert(line_count <= LINES_MAX);
 	line->variant = *variant;
 	name_line(line, size);
-	/* Bytes that arrive: a fan-out brings them to each chip. */
-	c.per_sample = (double)variant->bytes *
-		       (variant->path == COPY_FANOUT ? variant->chip_count : 1);
-	rpi_format(c.name, sizeof(c.name), "%s", line->name);
-	err = add_limit(plan, options, line);
-	return err ? err : bench_plan_add(plan, &c);
+	return copy_bed_plan(plan, options, &line->variant, line->name, line->limit);
 }
 
 /* Both ways, staged and inherited, by size. What rides in the command itself is the same

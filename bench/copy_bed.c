@@ -12,6 +12,10 @@
 #include "copy_worker.h"
 #include "memory/copy.h"
 
+/* Bytes that the samples of one run move at most, so that --ops can't take hours. */
+#define RUN_BYTES_MAX	((uint64_t)16 << 30)
+#define QUICK_BYTES_MAX ((uint64_t)512 << 20)
+
 static bool is_stacked(const struct copy_variant *variant)
 {
 	return variant->chip_count > 1 && variant->path != COPY_FANOUT;
@@ -242,4 +246,54 @@ int copy_bed_counted(const struct copy_bed *bed, uint64_t *staged_out,
 	*staged_out = stats.bytes_staged;
 	*named_out = stats.bytes_named;
 	return err;
+}
+
+static uint64_t ops_max(const struct bench_options *options, size_t bytes)
+{
+	uint64_t most = (options->quick ? QUICK_BYTES_MAX : RUN_BYTES_MAX) / bytes;
+
+	return most < BENCH_OPS_MAX ? most : BENCH_OPS_MAX;
+}
+
+static int plan_limit(struct bench_plan *plan, const struct bench_options *options,
+		      const struct copy_variant *variant, const char *name)
+{
+	struct bench_case c = { .unit = variant->rtt ? "ns" : "GB/s",
+				.per_sample = (double)variant->bytes,
+				.ops_max = ops_max(options, variant->bytes),
+				.arg = variant,
+				.setup = copy_memcpy_setup,
+				.round = copy_memcpy_round,
+				.teardown = copy_memcpy_teardown };
+
+	if (bench_plan_has(plan, name))
+		return 0;
+	if (variant->rtt) {
+		c.setup = copy_relay_setup;
+		c.round = copy_relay_round;
+		c.teardown = copy_relay_teardown;
+	}
+	rpi_format(c.name, sizeof(c.name), "%s", name);
+	return bench_plan_add(plan, &c);
+}
+
+int copy_bed_plan(struct bench_plan *plan, const struct bench_options *options,
+		  const struct copy_variant *variant, const char *name, const char *limit)
+{
+	struct bench_case c = { .unit = variant->rtt ? "ns" : "GB/s",
+				.limits = limit,
+				.ops_max = ops_max(options, variant->bytes),
+				.arg = variant,
+				.setup = copy_bed_setup,
+				.round = variant->rtt ? copy_rtt_round : copy_rate_round,
+				.teardown = copy_bed_teardown,
+				.enter = copy_bed_enter,
+				.leave = copy_bed_leave };
+	int err = plan_limit(plan, options, variant, limit);
+
+	/* Bytes that arrive: a fan-out brings them to each chip. */
+	c.per_sample = (double)variant->bytes *
+		       (variant->path == COPY_FANOUT ? variant->chip_count : 1);
+	rpi_format(c.name, sizeof(c.name), "%s", name);
+	return err ? err : bench_plan_add(plan, &c);
 }

@@ -79,6 +79,12 @@ struct copy_bed {
 	double caller_s, chips_s, gigabytes;
 };
 
+/* Add the case, and before it its limit unless the plan has that. What is given has to
+ * outlive the plan. */
+int copy_bed_plan(struct bench_plan *plan, const struct bench_options *options,
+		  const struct copy_variant *variant, const char *name,
+		  const char *limit);
+
 /* .arg is the variant, .data the bed. */
 int copy_bed_setup(struct bench_case *c);
 int copy_bed_enter(struct bench_case *c);

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "command.h"
 #include "dispatch_bed.h"
-#include "limit.h"
 #include "sample.h"
 
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
@@ -78,30 +77,13 @@ static const struct dispatch_variant variants[] = {
 	{ .name = "dispatch.wakes.1ms", .gap_ns = 1000000, .round = dispatch_gap_round },
 };
 
-static int add(struct bench_plan *plan, const struct dispatch_variant *variant)
-{
-	struct bench_case c = { .unit = "ns",
-				.limits = variant->limits,
-				.arg = variant,
-				.setup = dispatch_bed_setup,
-				.round = variant->round,
-				.teardown = dispatch_bed_teardown,
-				.enter = dispatch_bed_enter,
-				.leave = dispatch_bed_leave };
-
-	if (!variant->round)
-		return bench_limit_plan(plan, variant->name);
-	rpi_format(c.name, sizeof(c.name), "%s", variant->name);
-	return bench_plan_add(plan, &c);
-}
-
 static int dispatch_plan(struct bench_plan *plan, const struct bench_options *options)
 {
 	int err = 0;
 
 	(void)options;
 	for (size_t i = 0; !err && i < COUNT(variants); i++)
-		err = add(plan, &variants[i]);
+		err = dispatch_bed_plan(plan, &variants[i]);
 	if (!err)
 		err = bench_plan_derive(plan, "dispatch.pipelined.rate", "1/s", NULL,
 					"dispatch.pipelined");

@@ -246,23 +246,33 @@ int dispatch_bed_check(struct dispatch_bed *bed, struct bench_round *round)
 	return 0;
 }
 
+int dispatch_bed_plan(struct bench_plan *plan, const struct dispatch_variant *variant)
+{
+	struct bench_case c = { .unit = "ns",
+				.limits = variant->limits,
+				.arg = variant,
+				.setup = dispatch_bed_setup,
+				.round = variant->round,
+				.teardown = dispatch_bed_teardown,
+				.enter = dispatch_bed_enter,
+				.leave = dispatch_bed_leave };
+
+	if (!variant->round)
+		return bench_limit_plan(plan, variant->name);
+	rpi_format(c.name, sizeof(c.name), "%s", variant->name);
+	return bench_plan_add(plan, &c);
+}
+
 int dispatch_bed_plan_spin(struct bench_plan *plan)
 {
-	static const char pingpong[] = "limits.pingpong.line";
-	static const struct dispatch_variant spin = { .name = DISPATCH_SPIN,
-						      .limits = pingpong,
-						      .wait = RP_WAIT_SPIN,
-						      .round = dispatch_run_round };
-	const struct bench_case c = { .name = DISPATCH_SPIN,
-				      .unit = "ns",
-				      .limits = pingpong,
-				      .arg = &spin,
-				      .setup = dispatch_bed_setup,
-				      .round = dispatch_run_round,
-				      .teardown = dispatch_bed_teardown,
-				      .enter = dispatch_bed_enter,
-				      .leave = dispatch_bed_leave };
-	int err = bench_limit_plan(plan, pingpong);
+	static const struct dispatch_variant spin[] = {
+		{ .name = "limits.pingpong.line" },
+		{ .name = DISPATCH_SPIN,
+		  .limits = "limits.pingpong.line",
+		  .wait = RP_WAIT_SPIN,
+		  .round = dispatch_run_round },
+	};
+	int err = dispatch_bed_plan(plan, &spin[0]);
 
-	return err ? err : bench_plan_add(plan, &c);
+	return err ? err : dispatch_bed_plan(plan, &spin[1]);
 }

@@ -49,6 +49,9 @@ struct dispatch_bed {
 	double clock_ns; /* that a sample of dispatch_submit_round() was relieved of */
 };
 
+/* Add the case; one without a round is the limit of that name. */
+int dispatch_bed_plan(struct bench_plan *plan, const struct dispatch_variant *variant);
+
 /* An empty dispatch, both sides spinning, as a limit in the plan of another sub-command.
  */
 #define DISPATCH_SPIN "dispatch.spin.rtt"

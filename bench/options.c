@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "plot.h"
 #include "topology.h"
 
 #define RUNS_DEFAULT 9
@@ -24,7 +25,7 @@
 struct raw_options {
 	int quick, json, csv, runs;
 	long long seed, ops;
-	char *cpus, *only;
+	char *cpus, *only, *plot;
 };
 
 static int parse_cpus(const char *text, int cpu_out[2])
@@ -52,6 +53,10 @@ static int judge(struct bench_options *options, const struct raw_options *raw)
 				RUNS_MAX);
 	if (raw->ops != NOT_GIVEN && raw->ops < 1)
 		return rpi_fail(-EINVAL, "--ops: %lld, expected 1 or more", raw->ops);
+	/* Now, and not after all has been measured. */
+	if (raw->plot && !plot_tool()[0])
+		return rpi_fail(-ENOENT, "--plot: gnuplot is not installed, expected "
+					 "the package gnuplot-nox");
 
 	options->quick = raw->quick;
 	options->format = raw->json  ? BENCH_FORMAT_JSON
@@ -63,6 +68,7 @@ static int judge(struct bench_options *options, const struct raw_options *raw)
 	options->seed = (uint64_t)raw->seed;
 	options->ops = raw->ops == NOT_GIVEN ? 0 : (uint64_t)raw->ops;
 	options->only = raw->only ? strdup(raw->only) : NULL;
+	options->plot = raw->plot ? strdup(raw->plot) : NULL;
 	if (raw->cpus)
 		return parse_cpus(raw->cpus, options->cpu);
 	return bench_cpus_choose(options->cpu);
@@ -92,6 +98,8 @@ int bench_options_parse(struct bench_options *options,
 		  "CPUs of the parent and of its peer (two cores of one socket)", "A,B" },
 		{ "only", 'o', POPT_ARG_STRING, &raw.only, 0,
 		  "only the names that match, and their limits", "PATTERN" },
+		{ "plot", 0, POPT_ARG_STRING, &raw.plot, 0,
+		  "also the figure of the sub-command, drawn by gnuplot", "FILE.svg" },
 		{ NULL, 0, POPT_ARG_INCLUDE_TABLE,
 		  (void *)(uintptr_t)(command->options ? command->options : none), 0,
 		  NULL, NULL },
@@ -117,6 +125,7 @@ int bench_options_parse(struct bench_options *options,
 	poptFreeContext(context);
 	free(raw.cpus);
 	free(raw.only);
+	free(raw.plot);
 	return err;
 }
 
@@ -124,4 +133,6 @@ void bench_options_free(struct bench_options *options)
 {
 	free(options->only);
 	options->only = NULL;
+	free(options->plot);
+	options->plot = NULL;
 }

@@ -28,6 +28,7 @@ struct bench_options {
 	uint64_t ops; /* per case and run; 0: as many as the time allows */
 	int cpu[2];   /* by enum bench_side; equal where only one is allowed */
 	char *only;   /* pattern on names, or NULL */
+	char *plot;   /* file for the sub-command's figure, or NULL */
 };
 
 /*

@@ -3,6 +3,7 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "machine.h"
@@ -21,6 +22,8 @@ struct bench_report {
 int bench_report_text(const struct bench_report *report, FILE *out);
 int bench_report_csv(const struct bench_report *report, FILE *out);
 int bench_report_json(const struct bench_report *report, FILE *out);
+/* What the last one writes. NULL: no memory. */
+json_t *bench_report_object(const struct bench_report *report);
 
 /* The lines that begin with '#': the context of the figures. */
 void bench_report_context(const struct bench_report *report, FILE *out);

@@ -80,17 +80,23 @@ static json_t *machine_object(const struct bench_report *report)
 		"work", work, "skipped", skipped_object(report->results));
 }
 
-int bench_report_json(const struct bench_report *report, FILE *out)
+json_t *bench_report_object(const struct bench_report *report)
 {
-	json_t *results = json_array(), *root = NULL;
-	int err = 0;
+	json_t *results = json_array();
 
 	for (size_t i = 0; results && i < report->results->count; i++)
 		if (!report->results->all[i]->skipped)
 			json_array_append_new(results,
 					      result_object(report->results->all[i]));
-	root = json_pack("{s:o, s:o}", "machine", machine_object(report), "results",
+	return json_pack("{s:o, s:o}", "machine", machine_object(report), "results",
 			 results);
+}
+
+int bench_report_json(const struct bench_report *report, FILE *out)
+{
+	json_t *root = bench_report_object(report);
+	int err = 0;
+
 	if (!root || json_dumpf(root, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) ||
 	    fputc('\n', out) == EOF)
 		err = rpi_fail(-EIO, "--json: the report could not be written");

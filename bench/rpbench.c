@@ -9,11 +9,13 @@
 #include "clock.h"
 #include "command.h"
 #include "compare.h"
+#include "figure.h"
 #include "machine.h"
 #include "options.h"
 #include "peer.h"
 #include "progress.h"
 #include "report.h"
+#include "report_command.h"
 #include "result.h"
 #include "runner.h"
 #include "top.h"
@@ -38,7 +40,8 @@ static void print_usage(FILE *out)
 	for (size_t i = 0; bench_commands[i]; i++)
 		fprintf(out, "  %-10s %s\n", bench_commands[i]->name,
 			bench_commands[i]->summary);
-	fputs("  compare    what moved beyond the noise: compare A.json B.json\n"
+	fputs("  report     all of them, one page and one JSON: report --out DIR\n"
+	      "  compare    what moved beyond the noise: compare A.json B.json\n"
 	      "  top        what the workers of a live process count: top PID\n"
 	      "  list       the sub-commands and the names that each reports\n\n"
 	      "rpbench SUBCOMMAND --help shows the options.\n",
@@ -94,6 +97,19 @@ static int report(const struct bench_report *r)
 	return bench_report_text(r, stdout);
 }
 
+static int save_plot(const struct bench_command *command, const struct bench_report *r)
+{
+	json_t *root = bench_report_object(r);
+	int err;
+
+	if (!root)
+		return rpi_fail(-ENOMEM, "--plot: no memory");
+	err = bench_figure_save(json_object_get(root, "results"), command->name,
+				r->options->plot);
+	json_decref(root);
+	return err;
+}
+
 /* From a plan that has been selected to the report. */
 static int measure(const struct bench_command *command, struct bench_plan *plan,
 		   const struct bench_options *options, struct bench_results *results)
@@ -115,6 +131,8 @@ static int measure(const struct bench_command *command, struct bench_plan *plan,
 		err = finish(command, plan, options, results);
 	if (!err)
 		err = report(&r);
+	if (!err && options->plot)
+		err = save_plot(command, &r);
 	if (err)
 		return complain(EXIT_FAILURES);
 	if (fflush(stdout) || ferror(stdout)) {
@@ -167,6 +185,8 @@ int main(int argc, const char **argv)
 	for (size_t i = 0; bench_commands[i]; i++)
 		if (!strcmp(word, bench_commands[i]->name))
 			return run_command(bench_commands[i], argc - 1, argv + 1);
+	if (!strcmp(word, "report"))
+		return bench_report_command(argc - 1, argv + 1);
 	if (!strcmp(word, "compare"))
 		return run_compare(argc, argv);
 	if (!strcmp(word, "top"))

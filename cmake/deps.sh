@@ -5,6 +5,7 @@
 # deps.sh build    what the library, the examples and rpbench are built with
 # deps.sh test     and the tests
 # deps.sh docs     what makes the reference
+# deps.sh bench    what rpbench peers compares with, and what draws the plots of a report
 # deps.sh ci       all of it, and what checks the sources
 #
 # RINGPLANE_DEPS=no leaves the machine alone.
@@ -18,16 +19,23 @@ packages=(
 test_packages=(
 	g++=g++ readelf=binutils strace=strace libcmocka-dev)
 docs_packages=(doxygen=doxygen)
+bench_packages=(
+	gnuplot=gnuplot-nox libucx-dev libzmq3-dev libopenmpi-dev mpirun=openmpi-bin)
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
-	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux)
+	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux
+	chromium=chromium)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;
 docs) packages=("${docs_packages[@]}") ;;
-ci) packages+=("${test_packages[@]}" "${docs_packages[@]}" "${ci_packages[@]}") ;;
+bench) packages=("${bench_packages[@]}") ;;
+ci)
+	packages+=("${test_packages[@]}" "${docs_packages[@]}" "${bench_packages[@]}"
+		"${ci_packages[@]}")
+	;;
 *)
-	echo "usage: deps.sh [build|test|docs|ci]" >&2
+	echo "usage: deps.sh [build|test|docs|bench|ci]" >&2
 	exit 2
 	;;
 esac

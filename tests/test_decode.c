@@ -167,17 +167,25 @@ static void whoever_chooses_chooses_the_known_tokens(void **state)
 
 static void every_way_of_waiting_gives_the_known_tokens(void **state)
 {
-	static const enum rp_wait_policy waits[] = { RP_WAIT_HYBRID, RP_WAIT_BLOCK };
+	/* Chips and the caller that spin, on fewer CPUs than there are of them, too. */
+	static const struct {
+		enum rp_wait_policy wait;
+		uint32_t chips;
+	} ways[] = { { RP_WAIT_HYBRID, 2 },
+		     { RP_WAIT_BLOCK, 2 },
+		     { RP_WAIT_SPIN, 1 },
+		     { RP_WAIT_SPIN, 2 },
+		     { RP_WAIT_SPIN, 4 } };
 
 	(void)state;
 	need_model();
-	for (size_t i = 0; i < COUNT(waits); i++) {
-		const struct engine_options options = { .chips = 2,
+	for (size_t i = 0; i < COUNT(ways); i++) {
+		const struct engine_options options = { .chips = ways[i].chips,
 							.persistent = true,
 							.reset = true,
 							.sampler.top_p = 1,
-							.wait = waits[i],
-							.worker_wait = waits[i] };
+							.wait = ways[i].wait,
+							.worker_wait = ways[i].wait };
 
 		check_all(&options);
 	}

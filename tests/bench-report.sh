@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# rpbench report: what it runs, what it takes, what it refuses, and what it writes.
+#
+# bench-report.sh RPBENCH RECORDED.json
+set -euo pipefail
+
+rpbench=$(realpath "$1") recorded=$(realpath "$2")
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+fail()
+{
+	echo "rpbench report: $*"
+	exit 1
+}
+
+# refuses STATUS TEXT ARGUMENT...: it ends so, with a line that has TEXT.
+refuses()
+{
+	local want=$1 text=$2 said status=0
+	shift 2
+	said=$("$rpbench" report "$@" 2>&1 >/dev/null) || status=$?
+	[ "$status" -eq "$want" ] && [[ $said == *"$text"* ]] ||
+		fail "$*: status $status, \"$said\", expected $want and \"$text\""
+}
+
+refuses 2 '--no-such-thing' --no-such-thing
+refuses 2 '"word", expected options only' word
+refuses 2 '--from: no file' --from
+refuses 2 '--from: with an option of a run' --from --full "$recorded"
+refuses 2 '--commands: "nothing", expected sub-commands' --commands trace,nothing
+refuses 1 "--out: '/nowhere/at/all'" --out /nowhere/at/all --from "$recorded"
+refuses 1 "/nowhere.json" --out "$out" --from /nowhere.json
+echo '{"results": 5}' >"$out/bad.json"
+refuses 1 'has no results, expected a report of --json' --out "$out" --from "$out/bad.json"
+echo '{"results": [' >"$out/bad.json"
+refuses 1 'bad.json' --out "$out" --from "$out/bad.json"
+[ ! -e "$out/report.html" ] || fail "a page of what was refused"
+
+# Two of them run, and what is made of it is what compare takes.
+"$rpbench" report --commands trace,arena --runs 1 --ops 20 --out "$out/run" >"$out/said" ||
+	fail "ended with $? after two sub-commands"
+[ "$(cat "$out/said")" = "$out/run/report.html"$'\n'"$out/run/report.json" ] ||
+	fail "said $(cat "$out/said")"
+for text in '"name": "trace"' '"name": "arena"' '"name": "trace.span"' '"kernel": ' \
+	'"pages": ' '"libc": '; do
+	grep -qF "$text" "$out/run/report.json" || fail "no $text in its JSON"
+done
+"$rpbench" compare "$out/run/report.json" "$out/run/report.json" >"$out/said" ||
+	fail "compare does not take its JSON"
+grep -q '^trace.span ' "$out/said" || fail "compare finds nothing in its JSON"
+# And so does report itself, with another file: each name once.
+"$rpbench" report --out "$out/again" --from "$out/run/report.json" "$recorded" \
+	"$recorded" >/dev/null || fail "does not take its own JSON"
+[ "$(grep -c '"name": "dispatch.spin.rtt"' "$out/again/report.json")" -eq 1 ] ||
+	fail "a name that two files have stands in it twice"
+
+# A sub-command that can't run is named, and costs the others nothing.
+status=0
+"$rpbench" report --commands arena,trace --runs 0 --out "$out/none" >/dev/null 2>&1 ||
+	status=$?
+[ "$status" -eq 1 ] || fail "status $status where sub-commands fail, expected 1"
+for name in arena trace; do
+	grep -q "<b>$name</b>: ended with status 2: rpbench: --runs: 0, expected" \
+		"$out/none/report.html" || fail "does not say why $name failed"
+done
+
+# Without gnuplot the page says so and has its tables.
+PATH=/nowhere "$rpbench" report --out "$out/bare" --from "$recorded" >/dev/null ||
+	fail "ended with $? without gnuplot"
+grep -q 'gnuplot was not installed' "$out/bare/report.html" || fail "misses no gnuplot"
+! grep -q '<svg' "$out/bare/report.html" || fail "a plot without gnuplot"
+grep -q '<td>dispatch.spin.rtt</td>' "$out/bare/report.html" || fail "no table"
+said=$(PATH=/nowhere "$rpbench" trace --plot "$out/x.svg" 2>&1) && fail "a plot from nothing"
+[[ $said == *'--plot: gnuplot is not installed'* ]] || fail "--plot says \"$said\""
+
+# What a file says is text and nothing else, in the page and in gnuplot.
+cat >"$out/bad.json" <<'END'
+{"machine": {"cpu": "<b>&\"'", "skipped": {"dispatch.<i>": "</ul><script>x"}, "pinned": 7},
+"commands": [{"name": "<u>", "error": "<script>e"}, 5, null],
+"results": [
+{"name": "dispatch.`touch ran`", "unit": "ns", "median": 1, "limit": 2, "ratio": 0.5, "remark": "<script>r"},
+{"name": "dispatch.'\nEND\nsystem('touch ran')\n", "unit": "<s>", "median": 1e300, "ratio": 1e300},
+{"name": "dispatch.\"@b", "unit": "ns", "median": -1, "limit": null, "ratio": 2, "p99": "x"},
+{"name": "<script>n.x", "unit": "ns"}, {"name": 5}, 7, null, {"name": "x.y", "unit": "GB/s", "ratio": []}]}
+END
+(cd "$out" && "$rpbench" report --out "$out/odd" --from "$out/bad.json" >/dev/null 2>&1) &&
+	fail "status 0 with an error in a stored report"
+[ -s "$out/odd/report.html" ] || fail "no page of an odd report"
+! grep -qE '<(script|u|i|s)>' "$out/odd/report.html" || fail "its page has tags of a file"
+grep -qF '&lt;b&gt;&amp;&quot;&#39;' "$out/odd/report.html" || fail "what a file says is not in it"
+[ ! -e "$out/ran" ] || fail "a name of a file was run"
+
+# One figure alone.
+if command -v gnuplot >/dev/null; then
+	"$rpbench" device --quick --runs 1 --ops 20 --plot "$out/one.svg" >/dev/null ||
+		fail "--plot ended with $?"
+	grep -q '<title>Against the limits</title>' "$out/one.svg" || fail "no SVG of --plot"
+	! grep -q 'var(--' "$out/one.svg" || fail "its SVG has colours that only a page knows"
+fi
+echo "bench-report: ok"
