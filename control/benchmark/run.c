@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "benchmark/stats.h"
+#include "trace/capture.h"
 #include "worker/worker.h"
 
 /* What there is at least room for before each reading. */
@@ -31,6 +32,11 @@ static int check_args(const struct rp_program *program, const struct rp_arg *arg
 		return rpi_fail(-EINVAL,
 				"rp_benchmark: ring_fd %d, expected -1: nobody reaps",
 				options->worker->ring_fd);
+	if ((options && options->config &&
+	     rpi_capture_is_on(&options->config->capture)) ||
+	    (options && options->worker && rpi_capture_is_on(&options->worker->capture)))
+		return rpi_fail(-EINVAL, "rp_benchmark: a capture, expected none: it "
+					 "would be what is measured");
 	for (i = 0; i < nargs; i++)
 		if (args[i].kind == RP_ARG_TENSOR && args[i].u.tensor.resident)
 			return rpi_fail(-EXDEV,

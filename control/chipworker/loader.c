@@ -224,14 +224,18 @@ static int ship(struct rp_chip_worker *chip_worker, void *memory, size_t bytes,
 {
 	struct rp_arg args[2] = { [1] = rp_arg_u64(idx) };
 	const int64_t shape[] = { (int64_t)bytes };
+	struct rp_run_config config;
 	struct rp_tensor tensor;
 	int err;
 
+	/* Nobody wants to capture this one. */
+	rp_run_config_init(&config);
+	config.capture.output_dir = "";
 	err = rp_tensor_host(&tensor, memory, RP_UINT8, 1, shape);
 	args[0] = rp_arg_tensor(tensor);
 	return err ? err
 		   : rp_worker_run(chip_worker->worker, chip_worker->loader, args, 2,
-				   NULL);
+				   &config);
 }
 
 int rpi_loader_load(struct rp_chip_worker *chip_worker, const char *call,

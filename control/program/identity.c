@@ -104,6 +104,7 @@ uint64_t rp_program_identity(const struct rp_program *program)
 					    program->callback_workers);
 	digest = add_number(digest, program->flags);
 	if (program->config)
-		digest = rpi_digest(digest, program->config, sizeof(*program->config));
+		digest = rpi_digest(digest, program->config,
+				    offsetof(struct rp_run_config, capture));
 	return add_code(digest, program);
 }

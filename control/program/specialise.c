@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/sizing.h"
+#include "trace/capture.h"
 
 static const struct rp_scalar_choice *find_choice(const struct rp_program_desc *desc,
 						  const char *name)
@@ -134,6 +135,11 @@ int rpi_program_config_check(const struct rp_run_config *config)
 				"rp_program_create: config size %zu, expected %zu (use "
 				"rp_run_config_init())",
 				config->size, sizeof(*config));
+	/* Where to write is the dispatch's to say, not its program's. */
+	if (rpi_capture_is_on(&config->capture) || config->capture.output_dir)
+		return rpi_fail(-EINVAL,
+				"rp_program_create: config captures, expected that in "
+				"the config of a dispatch or the options of a worker");
 	return rpi_sizing_check("rp_program_create", config);
 }
 

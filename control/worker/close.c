@@ -257,6 +257,8 @@ void rpi_worker_release(struct rp_worker *worker)
 	free(worker->processes);
 	free(worker->server);
 	free(worker->chip_cpus);
+	free(worker->capture_dir);
+	free(worker->capture_places.at);
 	pthread_mutex_destroy(&worker->lock);
 	pthread_cond_destroy(&worker->closed);
 	pthread_mutex_destroy(&worker->supervisor.lock);

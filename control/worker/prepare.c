@@ -11,10 +11,12 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
+#include "capture/session.h"
 #include "dispatch/queue.h"
 #include "program/program.h"
 #include "region/pages.h"
 #include "ring/burst.h"
+#include "trace/capture.h"
 #include "trace/counters.h"
 #include "worker/release.h"
 #include "worker/worker.h"
@@ -240,6 +242,7 @@ static void fill_plane(struct rp_worker *worker)
 	plane->persistent = worker->options.persistent;
 	plane->memory_context = worker;
 	plane->park = &worker->parent_park;
+	plane->captured = rpi_session_run;
 	plane->ring_fd = worker->options.ring_fd;
 	plane->ring_user_data = worker->options.ring_user_data;
 }
@@ -383,6 +386,26 @@ static int start(struct rp_worker *worker)
 	return err ? err : rpi_dispatcher_start(worker);
 }
 
+/* What the options capture: with a name of its own. */
+static int set_up_capture(struct rp_worker *worker)
+{
+	struct rp_capture *capture = &worker->options.capture;
+	int err;
+
+	err = rpi_session_check("rp_worker_prepare", capture);
+	if (err || !rpi_capture_is_on(capture))
+		return err;
+	worker->capture_dir = strdup(capture->output_dir);
+	if (!worker->capture_dir)
+		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+	capture->output_dir = worker->capture_dir;
+	err = rpi_place_try(capture->output_dir);
+	if (err)
+		return err;
+	worker->plane.capture = capture;
+	return 0;
+}
+
 static struct rp_worker *allocate(void)
 {
 	struct rp_worker *worker;
@@ -440,7 +463,12 @@ int rpi_worker_prepare(struct rp_program *const *programs, size_t program_count,
 		err = rpi_inherited_init(&worker->inherited, worker->options.inherited,
 					 worker->options.inherited_count);
 	if (!err)
+		err = set_up_capture(worker);
+	if (!err)
 		err = create_plane(worker);
+	/* From now on each dispatch is looked at. */
+	if (!err && worker->plane.capture)
+		rpi_trace_want(worker->plane.tracer.trace, RPI_TRACE_CAPTURE, 0);
 	if (!err)
 		err = start(worker);
 	if (err) {

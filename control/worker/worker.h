@@ -10,6 +10,7 @@
 
 #include <ringplane/worker.h>
 
+#include "base/list.h"
 #include "chip/server.h"
 #include "dispatch/plane.h"
 #include "domain/table.h"
@@ -76,6 +77,11 @@ struct rp_worker {
 	struct rpi_board_source *counter_sources;
 	bool device_spans;	/* SIMPLER_DEVICE_STRACE_ENABLE, as it was then */
 	struct rp_trace *trace; /* under lock; NULL: nobody is attached */
+	uint32_t trace_wants;	/* RPI_TRACE_*; under lock */
+	uint32_t capture_wants; /* likewise */
+
+	char *capture_dir;		/* of the options; a copy */
+	struct rpi_list capture_places; /* directories that it has captured into */
 
 	struct rpi_domains domains;
 	void *zero_chunk; /* RPI_ZERO_CHUNK_BYTES, read-only; NULL: not needed */
@@ -123,6 +129,9 @@ int rpi_worker_submit_known(struct rp_worker *worker, struct rpi_offer *offer,
 /* programs.c: one more, which the processes have already and which has no callbacks. Its
  * index. By one thread at a time, who knows that there is room. */
 uint32_t rpi_worker_add_program(struct rp_worker *worker, struct rp_program *program);
+
+/* trace/attach.c: spans that a capture wants beside those who trace; 0: it has ended. */
+void rpi_trace_want_captured(struct rp_worker *worker, uint32_t wants);
 
 /* layout.c: the shared region and what lies in it. */
 int rpi_worker_lay_out(struct rp_worker *worker);

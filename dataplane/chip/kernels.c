@@ -129,8 +129,13 @@ void rpi_server_runtime_close(struct rp_chip *chip)
 
 void rpi_server_runtime_begin(struct rp_chip *chip)
 {
-	if (rpi_trace_wants(&chip->tracer, RPI_TRACE_DEVICE))
+	const uint32_t wanted =
+		rpi_trace_wanted(&chip->tracer, RPI_TRACE_DEVICE | RPI_TRACE_NOTES);
+
+	if (rpi_unlikely(wanted)) {
 		chip->runtime->of = rpi_server_span_of(chip, chip->task);
+		chip->runtime->noted = wanted & RPI_TRACE_NOTES;
+	}
 	rpi_runtime_begin(chip->runtime, &chip->frames[chip->task->frame_idx].config);
 }
 

@@ -238,7 +238,8 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	fetch_stream(chip, task);
 	chip->fail_code = 0;
 	stream = await_deps(chip, task);
-	if (rpi_unlikely(began && task->dep_count))
+	if (rpi_unlikely(began && task->dep_count) &&
+	    rpi_trace_wants(&chip->tracer, RPI_TRACE_EDGES))
 		note_edges(chip, task);
 	at = step(chip, task, STEP_FOLLOW, began);
 	rpi_probe(start, task->run_seq, chip->rx.next_seq);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dispatch/frame.h"
+#include "dispatch/note.h"
 #include "dispatch/plane.h"
 #include "dispatch/record.h"
 #include "memory/overlap.h"
@@ -306,6 +307,17 @@ static void note_domains(const struct rp_arg *args, uint32_t arg_count, uint32_t
 			rpi_domain_note(args[i].u.domain, peer, seq);
 }
 
+static __attribute__((cold, noinline)) void observe(struct rp_run *run, uint32_t peer,
+						    uint64_t seq,
+						    const struct rpi_task_body *body,
+						    const struct rpi_args *given)
+{
+	if (run->recording)
+		rpi_record_task(run, peer, body, given);
+	if (run->notes)
+		rpi_note_task(run, peer, seq, body, given);
+}
+
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
 		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count)
 {
@@ -334,8 +346,8 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		.arg_count = (uint16_t)arg_count,
 		.run_seq = run->seq,
 	};
-	if (rpi_unlikely(run->recording != NULL))
-		rpi_record_task(run, peer, &body, &given);
+	if (rpi_unlikely(run->observed))
+		observe(run, peer, seq, &body, &given);
 	err = rpi_run_send(run, call, peer, &body, &given, true);
 	if (err)
 		return rpi_run_break(run, err);

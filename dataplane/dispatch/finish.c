@@ -180,12 +180,18 @@ static void collect(struct rp_run *run, int status, const char *text)
 void rpi_plane_refuse(struct rpi_plane *plane, uint32_t handle_idx, int status,
 		      const char *text)
 {
+	count_failure(plane, status);
+	rpi_plane_conclude(plane, handle_idx, status, text);
+}
+
+void rpi_plane_conclude(struct rpi_plane *plane, uint32_t handle_idx, int status,
+			const char *text)
+{
 	const bool handed_out = plane->handles.slots[handle_idx].handed_out;
 	uint64_t handle = rpi_handles_word(&plane->handles, handle_idx);
 	uint64_t announce =
 		atomic_load_explicit(&plane->notice_targets, memory_order_relaxed);
 
-	count_failure(plane, status);
 	rpi_handles_refuse(&plane->handles, handle_idx, status, text);
 	if (rpi_likely(!announce))
 		return;

@@ -37,6 +37,8 @@ enum rpi_run_state {
 
 #define RPI_RUN_STATE_BITS 2
 
+struct rpi_notes;
+struct rpi_offer;
 struct rpi_plane;
 struct rpi_queue;
 struct rpi_request;
@@ -81,6 +83,9 @@ struct rp_run {
 	 * is the outcome, whatever they say. 0: it has not. */
 	int given_up;
 	struct rp_recording *recording; /* that its orchestration is kept in, or NULL */
+	struct rpi_notes *notes;	/* where its tasks are noted, or NULL */
+	bool observed;			/* there is the one or the other */
+	uint32_t pass;			/* rp_run_pass() */
 	char fail_text[RPI_ERROR_BYTES];
 };
 
@@ -165,6 +170,12 @@ struct rpi_plane {
 	struct rp_domain *domains; /* [RP_MAX_DOMAINS] */
 	void (*retire)(void *context, struct rp_run *run);
 
+	/* Captures. `captured` is control's: under admission, with nothing in flight,
+	 * make the passes of a dispatch (capture.h) and write its files. */
+	const struct rp_capture *capture; /* of those that have none; NULL */
+	int (*captured)(void *context, const struct rpi_offer *offer, bool *accepted_out);
+	bool quiet; /* a pass's end is not announced; under admission */
+
 	/* A persistent worker: runs follow one another, and the first failure is the
 	 * last word, also of a run that is under way behind it. */
 	bool persistent;
@@ -192,8 +203,8 @@ static inline uint64_t rpi_run_word(uint64_t seq, enum rpi_run_state state)
 	return seq << RPI_RUN_STATE_BITS | (uint64_t)state;
 }
 
-/* Somebody wants the time of runs. */
-#define RPI_TRACE_RUN (RPI_TRACE_HOST | RPI_TRACE_LATENCY)
+/* Somebody wants the time of runs, or more. */
+#define RPI_TRACE_RUN (RPI_TRACE_HOST | RPI_TRACE_LATENCY | RPI_TRACE_CAPTURE)
 
 /* timing.c: a span of this thread, about a run of this number. program_idx: UINT16_MAX
  * where it is not known. */
@@ -245,14 +256,15 @@ struct rpi_offer {
 	 * enqueues, or enqueue that instead of running it. */
 	struct rp_recording *record;
 	const struct rp_recording *replay;
+	const struct rp_capture *capture; /* NULL: none */
 };
 
 /* The same for such a call. */
 int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offer,
 			   struct rpi_ticket *ticket_out);
 
-/* Whether this thread is in an orchestration of the plane, and so must not wait for its
- * submits. */
+/* orchestrate.c: whether this thread is in an orchestration of the plane, and so must not
+ * wait for its submits. */
 bool rpi_plane_orchestrates(const struct rpi_plane *plane);
 
 /* Publish what that orchestration has enqueued so far: this thread is about to wait for
@@ -268,9 +280,13 @@ int rpi_plane_take_frame(struct rpi_plane *plane, int (*check)(struct rpi_plane 
 			 struct rp_run **run_out);
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
 		   const struct rp_run_config *config, uint64_t began);
-int rpi_run_orchestrate(struct rp_run *run);
-void rpi_run_accept(struct rp_run *run); /* all tasks are enqueued: it can end */
+int rpi_run_orchestrate(struct rp_run *run); /* orchestrate.c */
+void rpi_run_accept(struct rp_run *run);     /* all tasks are enqueued: it can end */
 void rpi_plane_count_dispatch(struct rpi_plane *plane);
+
+/* submit.c: the same steps as one. `began`: in ticks, or 0. */
+int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
+		    uint64_t began, struct rpi_ticket *ticket_out);
 
 /* request.c: make a run of a queued request, or tell its handle why not; the
  * dispatcher's. The request is free again before its orchestration runs. */
@@ -327,6 +343,10 @@ void rpi_run_finish_fallen(struct rp_run *run);
 /* End a request that never became a run, or only one without tasks. */
 void rpi_plane_refuse(struct rpi_plane *plane, uint32_t handle_idx, int status,
 		      const char *text);
+
+/* The same for one whose failure has been counted, or that has succeeded. */
+void rpi_plane_conclude(struct rpi_plane *plane, uint32_t handle_idx, int status,
+			const char *text);
 
 /* Tell those that a notice names; the caller has taken the notice. */
 void rpi_plane_announce(struct rpi_plane *plane, uint64_t targets);

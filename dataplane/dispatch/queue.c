@@ -268,9 +268,7 @@ static void queue_up(struct rpi_queue *queue, const struct rpi_request *request)
 
 /* Fill the request with what the call was, and queue it. */
 static int submit(struct rpi_queue *queue, struct rpi_request *request,
-		  const struct rp_arg *args, size_t nargs,
-		  const struct rp_run_config *config, bool wants_handle,
-		  struct rpi_ticket *ticket_out)
+		  const struct rpi_offer *offer, struct rpi_ticket *ticket_out)
 {
 	struct rpi_handles *handles = &queue->plane->handles;
 	struct rpi_call call = { .plane = queue->plane,
@@ -280,16 +278,17 @@ static int submit(struct rpi_queue *queue, struct rpi_request *request,
 	uint64_t handle;
 	int err;
 
-	err = rpi_call_bind(&call, args, nargs);
+	err = rpi_call_bind(&call, offer->args, offer->nargs);
 	if (!err)
-		err = rpi_handles_take(handles, wants_handle, &request->handle_idx,
+		err = rpi_handles_take(handles, offer->wants_handle, &request->handle_idx,
 				       &handle);
 	if (rpi_unlikely(err))
 		return err;
 	request->grant_count = call.grant_count;
-	request->has_config = config;
-	if (rpi_unlikely(config))
-		request->config = *config;
+	request->has_config = offer->config;
+	request->capture = offer->capture;
+	if (rpi_unlikely(offer->config != NULL))
+		request->config = *offer->config;
 	*ticket_out = (struct rpi_ticket){ .handle = handle,
 					   .handle_idx = request->handle_idx };
 	/* Relaxed: goes with the request, and with the handle. */
@@ -299,9 +298,7 @@ static int submit(struct rpi_queue *queue, struct rpi_request *request,
 	return 0;
 }
 
-int rpi_queue_submit(struct rpi_queue *queue, struct rp_program *program,
-		     uint32_t program_idx, const struct rp_arg *args, size_t nargs,
-		     const struct rp_run_config *config, bool wants_handle,
+int rpi_queue_submit(struct rpi_queue *queue, const struct rpi_offer *offer,
 		     struct rpi_ticket *ticket_out)
 {
 	struct rpi_request *request;
@@ -312,9 +309,9 @@ int rpi_queue_submit(struct rpi_queue *queue, struct rp_program *program,
 	if (rpi_unlikely(err))
 		return err;
 	rpi_test_point("queue.taken");
-	request->program = program;
-	request->program_idx = program_idx;
-	err = submit(queue, request, args, nargs, config, wants_handle, ticket_out);
+	request->program = offer->program;
+	request->program_idx = offer->program_idx;
+	err = submit(queue, request, offer, ticket_out);
 	if (rpi_unlikely(err))
 		rpi_queue_give_back(queue, request);
 	if (rpi_unlikely(turn))

@@ -26,7 +26,8 @@ struct rpi_request {
 	uint32_t handle_idx;
 	uint32_t grant_count;
 	bool has_config;
-	_Atomic uint32_t passed; /* of a mark; futex */
+	const struct rp_capture *capture; /* the submitter's, who waits; NULL: none */
+	_Atomic uint32_t passed;	  /* of a mark; futex */
 	struct rp_run_config config;
 	struct rp_arg *args;	  /* [largest parameter count], behind this */
 	struct rpi_grant *grants; /* [largest tensor count], likewise */
@@ -71,9 +72,7 @@ void rpi_queue_destroy(struct rpi_queue *queue);
 
 /* Check a call, queue a snapshot of it. Blocks while no request is free; the errors of
  * rp_worker_submit() but the orchestration's. */
-int rpi_queue_submit(struct rpi_queue *queue, struct rp_program *program,
-		     uint32_t program_idx, const struct rp_arg *args, size_t nargs,
-		     const struct rp_run_config *config, bool wants_handle,
+int rpi_queue_submit(struct rpi_queue *queue, const struct rpi_offer *offer,
 		     struct rpi_ticket *ticket_out);
 
 /* Wait until what was queued before has been made runs of. At once in the thread that

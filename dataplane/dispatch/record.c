@@ -8,25 +8,6 @@
 
 #include "memory/view.h"
 
-/* Room for `count` more; NULL without memory. */
-static void *append(struct rpi_list *list, uint32_t count, size_t bytes)
-{
-	if (!list->at || list->room - list->count < count) {
-		uint64_t room = list->room ? 2 * (uint64_t)list->room : 64;
-		void *at;
-
-		while (room - list->count < count)
-			room *= 2;
-		at = room <= UINT32_MAX ? realloc(list->at, room * bytes) : NULL;
-		if (!at)
-			return NULL;
-		list->at = at;
-		list->room = (uint32_t)room;
-	}
-	list->count += count;
-	return (uint8_t *)list->at + (list->count - count) * bytes;
-}
-
 int rpi_recording_begin(struct rp_recording *recording, struct rpi_plane *plane,
 			struct rp_program *program, uint32_t program_idx)
 {
@@ -58,6 +39,7 @@ void rpi_record_start(struct rp_run *run)
 	struct rp_recording *recording = run->recording;
 	uint32_t peer;
 
+	run->observed = true;
 	memcpy(recording->args, run->args,
 	       run->program->param_count * sizeof(*recording->args));
 	memcpy(recording->grants, run->grants,
@@ -73,6 +55,7 @@ void rpi_record_stop(struct rp_run *run)
 	if (run->domains)
 		rpi_record_refuse(run, "it takes a comm domain");
 	run->recording = NULL;
+	run->observed = run->notes;
 }
 
 static const struct rpi_grant *find_grant(const struct rp_run *run,
@@ -103,7 +86,7 @@ static bool add_constant(struct rp_recording *recording, uintptr_t low, uintptr_
 	for (i = 0; i < recording->constants.count; i++)
 		if (constants[i].low == low && constants[i].high == high)
 			return true;
-	constants = append(&recording->constants, 1, sizeof(*constants));
+	constants = rpi_list_append(&recording->constants, 1, sizeof(*constants));
 	if (constants)
 		*constants = (struct rpi_record_constant){ low, high };
 	return constants != NULL;
@@ -126,7 +109,7 @@ static bool add_fix(struct rp_run *run, const struct rp_tensor *tensor,
 				       "ends, in an argument");
 	if (!grant && !tensor->resident)
 		return add_constant(recording, low, high);
-	fix = append(&recording->fixes, 1, sizeof(*fix));
+	fix = rpi_list_append(&recording->fixes, 1, sizeof(*fix));
 	if (!fix)
 		return false;
 	*fix = (struct rpi_record_fix){
@@ -171,7 +154,7 @@ static bool add_deps(struct rp_run *run)
 	if (!count)
 		return true;
 	rpi_follow_list(&run->follow, deps);
-	kept = append(&recording->deps, count, sizeof(*kept));
+	kept = rpi_list_append(&recording->deps, count, sizeof(*kept));
 	for (i = 0; kept && i < count; i++)
 		kept[i] = (struct rpi_record_dep){
 			.ordinal = deps[i].seq - recording->first_seq[deps[i].peer],
@@ -206,7 +189,7 @@ static bool add_task(struct rp_run *run, uint32_t peer, const struct rpi_task_bo
 	struct rpi_record_task *kept;
 	uint8_t *bytes;
 
-	bytes = append(&recording->bytes, task.bytes, 1);
+	bytes = rpi_list_append(&recording->bytes, task.bytes, 1);
 	if (!bytes)
 		return false;
 	rpi_args_write(run, bytes, given);
@@ -214,7 +197,7 @@ static bool add_task(struct rp_run *run, uint32_t peer, const struct rpi_task_bo
 		return false;
 	task.fix_count = recording->fixes.count - task.fix_at;
 	task.dep_count = recording->deps.count - task.dep_at;
-	kept = append(&recording->tasks, 1, sizeof(*kept));
+	kept = rpi_list_append(&recording->tasks, 1, sizeof(*kept));
 	if (kept)
 		*kept = task;
 	return kept != NULL;

@@ -18,13 +18,8 @@
 
 #include <ringplane/worker.h>
 
+#include "base/list.h"
 #include "dispatch/plane.h"
-
-/* An array that grows. */
-struct rpi_list {
-	void *at;
-	uint32_t count, room;
-};
 
 /* An address in a task's bytes. */
 struct rpi_record_fix {

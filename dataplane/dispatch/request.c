@@ -7,6 +7,7 @@
 
 #include "base/probe.h"
 #include "base/testing.h"
+#include "dispatch/capture.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
 
@@ -77,6 +78,11 @@ void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)
 	int err;
 
 	rpi_admission_enter(&plane->admission);
+	if (rpi_unlikely(request->capture != NULL)) {
+		rpi_plane_dispatch_captured(plane, request);
+		rpi_admission_leave(&plane->admission);
+		return;
+	}
 	rpi_plane_count_dispatch(plane);
 	err = rpi_plane_check_alive(plane);
 	if (!err)

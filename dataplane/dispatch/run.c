@@ -83,6 +83,11 @@ uint64_t rp_run_id(const struct rp_run *run)
 	return run->seq;
 }
 
+uint32_t rp_run_pass(const struct rp_run *run)
+{
+	return run->pass;
+}
+
 const struct rp_run_config *rp_run_get_config(const struct rp_run *run)
 {
 	if (rpi_unlikely(run->recording != NULL))

@@ -9,47 +9,13 @@
 #include <string.h>
 
 #include "base/probe.h"
+#include "dispatch/capture.h"
 #include "dispatch/frame.h"
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
 #include "dispatch/record.h"
 #include "runtime/sizing.h"
-
-/* The orchestrations that this thread is in: those of other workers may submit to this
- * one, each other's inside them. */
-struct orchestration {
-	const struct rpi_plane *plane;
-	struct rp_run *run;
-	const struct orchestration *outer;
-};
-
-static _Thread_local __attribute__((tls_model("initial-exec")))
-const struct orchestration *innermost;
-
-bool rpi_plane_orchestrates(const struct rpi_plane *plane)
-{
-	const struct orchestration *at;
-
-	for (at = innermost; at; at = at->outer)
-		if (at->plane == plane)
-			return true;
-	return false;
-}
-
-void rpi_plane_flush_own(struct rpi_plane *plane)
-{
-	const struct orchestration *at;
-	uint32_t peer;
-
-	/* Only then are the lanes this thread's. */
-	if (rpi_likely(!rpi_plane_orchestrates(plane)))
-		return;
-	for (at = innermost; at; at = at->outer)
-		if (at->plane == plane)
-			rpi_record_refuse(at->run, "it copies");
-	for (peer = 0; peer < plane->peer_count; peer++)
-		rpi_lane_flush(&plane->lanes[peer]);
-}
+#include "trace/capture.h"
 
 /* The first failure of a persistent worker stands for good: what its tasks left in the
  * windows is nobody's to use. */
@@ -160,12 +126,17 @@ int rpi_plane_take_frame(struct rpi_plane *plane, int (*check)(struct rpi_plane 
 
 static int check_config(const struct rp_run_config *config)
 {
-	if (config && config->size != sizeof(*config))
+	int err;
+
+	if (!config)
+		return 0;
+	if (config->size != sizeof(*config))
 		return rpi_fail(-EINVAL,
 				"rp_worker_submit: config size %zu, expected %zu (use "
 				"rp_run_config_init())",
 				config->size, sizeof(*config));
-	return config ? rpi_sizing_check("rp_worker_submit", config) : 0;
+	err = rpi_sizing_check("rp_worker_submit", config);
+	return err ? err : rpi_capture_check("rp_worker_submit", &config->capture);
 }
 
 void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t program_idx,
@@ -200,30 +171,6 @@ void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t prog
 	}
 }
 
-int rpi_run_orchestrate(struct rp_run *run)
-{
-	const struct rp_program *program = run->program;
-	struct rp_task task = { .entry = 0,
-				.chip = 0,
-				.args = run->args,
-				.arg_count = program->param_count };
-	const struct orchestration here = { run->plane, run, innermost };
-	int err;
-
-	if (!program->orchestrate)
-		return rp_run_task(run, &task);
-	innermost = &here;
-	err = program->orchestrate(run, run->args, program->param_count, program->user);
-	innermost = here.outer;
-	if (err > 0)
-		return rpi_fail(
-			-EINVAL,
-			"rp_worker_submit: the orchestration of '%s' returned %d, "
-			"expected 0 or a negative errno",
-			program->name, err);
-	return err;
-}
-
 /* E5 with ALWAYS. Armed only once the run counts as running: who is told of its end
  * must be able to collect it. Its tasks may all have ended before, and another thread
  * may have collected it before; then the notice is delivered here. The frame stays this
@@ -233,6 +180,8 @@ static __attribute__((noinline)) void arm_always(struct rp_run *run, uint64_t ta
 	const uint64_t seq = run->seq;
 	uint64_t seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
 
+	if (run->plane->quiet)
+		return;
 	/* A waiter may have armed it for itself already. */
 	while (!atomic_compare_exchange_weak_explicit(
 		&run->frame->notice, &seen, seen | RPI_NOTICE_ARMED | targets,
@@ -352,8 +301,8 @@ static int fill(struct rp_run *run, const struct rpi_offer *offer)
 	return err;
 }
 
-static int build(struct rpi_plane *plane, const struct rpi_offer *offer, uint64_t began,
-		 struct rpi_ticket *ticket_out)
+int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
+		    uint64_t began, struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
 	struct rpi_call call;
@@ -394,7 +343,6 @@ static int build(struct rpi_plane *plane, const struct rpi_offer *offer, uint64_
 					   .run_idx = run->frame_idx,
 					   .handle_idx = run->handle_idx };
 	rpi_run_accept(run);
-	rpi_plane_count_dispatch(plane);
 	rpi_probe(submit, ticket_out->run_seq, offer->program_idx);
 	rpi_run_span(run, RPI_SPAN_SUBMIT_PUBLISH, at);
 	rpi_run_span(run, RPI_SPAN_SUBMIT, began);
@@ -430,16 +378,31 @@ static int submit(struct rpi_plane *plane, const struct rpi_offer *offer, uint64
 	int err;
 
 	if (plane->queue)
-		return rpi_queue_submit(plane->queue, offer->program, offer->program_idx,
-					offer->args, offer->nargs, offer->config,
-					offer->wants_handle, ticket_out);
+		return rpi_queue_submit(plane->queue, offer, ticket_out);
 	rpi_admission_enter(&plane->admission);
 	/* Again: a close may have begun while this thread queued. */
 	err = rpi_plane_check_open(plane);
 	if (!err)
-		err = build(plane, offer, began, ticket_out);
+		err = rpi_plane_build(plane, offer, began, ticket_out);
+	if (rpi_likely(!err))
+		rpi_plane_count_dispatch(plane);
 	rpi_admission_leave(&plane->admission);
 	return err;
+}
+
+/* It has a configuration, or somebody wants to know more: it may be captured. */
+static __attribute__((noinline)) int submit_special(struct rpi_plane *plane,
+						    const struct rpi_offer *offer,
+						    uint64_t began,
+						    struct rpi_ticket *ticket_out)
+{
+	const struct rp_run_config *config = offer->config;
+	struct rpi_offer own = *offer;
+
+	own.capture =
+		rpi_capture_choose(config ? &config->capture : NULL, plane->capture);
+	return own.capture ? rpi_plane_submit_captured(plane, &own, ticket_out)
+			   : submit(plane, offer, began, ticket_out);
 }
 
 int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
@@ -458,7 +421,9 @@ int rpi_plane_submit(struct rpi_plane *plane, struct rp_program *program,
 		return err;
 	offer.program = plane->programs[offer.program_idx];
 	offer.config = config ? config : offer.program->config;
-	return submit(plane, &offer, began, ticket_out);
+	return rpi_unlikely(began || offer.config)
+		       ? submit_special(plane, &offer, began, ticket_out)
+		       : submit(plane, &offer, began, ticket_out);
 }
 
 int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offer,
@@ -472,7 +437,11 @@ int rpi_plane_submit_known(struct rpi_plane *plane, const struct rpi_offer *offe
 		err = check_config(offer->config);
 	if (!err)
 		err = check_place(plane);
-	return err ? err : submit(plane, offer, began, ticket_out);
+	if (err)
+		return err;
+	return rpi_unlikely(began || offer->config)
+		       ? submit_special(plane, offer, began, ticket_out)
+		       : submit(plane, offer, began, ticket_out);
 }
 
 int rpi_plane_settle(struct rpi_plane *plane, const struct rpi_ticket *ticket)

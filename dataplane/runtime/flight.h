@@ -81,6 +81,9 @@ struct rpi_flight {
 
 	/* Kernels of each ring that were given this one's outputs: those before. */
 	_Alignas(RPI_CACHE_LINE) uint64_t hold[RP_RING_COUNT];
+	/* In ticks, where that is noted. The second is written by whoever brings
+	 * `pending` to 0. */
+	uint64_t submitted_at, ready_at;
 };
 
 static_assert(sizeof(struct rpi_flight) == 3 * RPI_CACHE_LINE, "a slot is three lines");

@@ -20,6 +20,8 @@ void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot)
 {
 	struct rpi_runtime *runtime = hand->runtime;
 
+	if (rpi_unlikely(runtime->noted))
+		slot->ready_at = rpi_clock_ticks();
 	/* The first that a thread of the crew makes ready it runs itself: what has been
 	 * written for it is in this core's cache. */
 	if (hand != &runtime->hand && !hand->own) {
@@ -144,7 +146,8 @@ enum rpi_work rpi_hand_work(struct rpi_hand *hand)
 		began = rpi_trace_open(&runtime->config.tracer, RPI_TRACE_DEVICE);
 		status = come > 0 ? slot->fn(slot->args, slot->arg_count) : 0;
 		if (rpi_unlikely(began))
-			rpi_sched_note(hand, slot->index, began);
+			rpi_sched_note(hand, slot->index, slot->submitted_at,
+				       slot->ready_at, began);
 		if (rpi_unlikely(status))
 			rpi_fault_kernel(&runtime->fault, slot->name, slot->index,
 					 slot->ring, status);

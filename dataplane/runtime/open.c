@@ -129,6 +129,8 @@ int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_o
 		vacate(runtime);
 	}
 	runtime->running = false;
+	if (rpi_unlikely(runtime->noted))
+		rpi_note_end(runtime);
 	if (!rpi_fault_is(fault))
 		return 0;
 	status = rpi_fault_repeat(fault);

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "memory/view.h"
 #include "runtime/arena.h"
+#include "runtime/note.h"
 #include "runtime/ready.h"
 #include "runtime/turn.h"
 #include "trace/span.h"
@@ -107,6 +108,9 @@ struct rpi_ask {
 };
 
 struct rpi_runtime {
+	/* RPI_TRACE_* of RPI_TRACE_NOTES that are wanted of this run's kernels. Changes
+	 * only while no kernel is in flight: read by the crew too (K1, K3). */
+	uint32_t noted;
 	/* The submitter's own. */
 	struct rpi_runtime_config config;
 	struct rpi_arena *arena; /* NULL: no run, or none that has submitted yet */
@@ -125,6 +129,7 @@ struct rpi_runtime {
 	struct rpi_hand hand;
 	struct rpi_ask ask;
 	struct rpi_trace_of of; /* what the spans of this run are about */
+	struct rpi_kernel_notes notes;
 
 	/* Shared with the crew. */
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_fault fault;
@@ -184,8 +189,10 @@ void rpi_sched_close(struct rpi_runtime *runtime);
 
 /* --- Between the files of runtime/ --------------------------------------- */
 
-/* sched.c: a kernel began at that tick, ran, and has ended just now. */
+/* sched.c: a kernel was submitted, could start, began at those ticks, ran, and has ended
+ * just now. The first two hold where `noted` says that they are wanted. */
 __attribute__((cold)) void rpi_sched_note(struct rpi_hand *hand, uint64_t index,
+					  uint64_t submitted, uint64_t ready,
 					  uint64_t began);
 
 /* fault.c: becomes the run's fault, unless there is one. Returns `code`. */

@@ -2,7 +2,8 @@
 /* When kernels ran, for those who trace. */
 #include "runtime/runtime.h"
 
-void rpi_sched_note(struct rpi_hand *hand, uint64_t index, uint64_t began)
+void rpi_sched_note(struct rpi_hand *hand, uint64_t index, uint64_t submitted,
+		    uint64_t ready, uint64_t began)
 {
 	const struct rpi_tracer *tracer = &hand->runtime->config.tracer;
 	struct rpi_trace_of of = hand->runtime->of;
@@ -11,10 +12,11 @@ void rpi_sched_note(struct rpi_hand *hand, uint64_t index, uint64_t began)
 	if (!hand->first_begin)
 		hand->first_begin = began;
 	hand->last_end = end;
-	if (!rpi_trace_wants(tracer, RPI_TRACE_KERNELS))
-		return;
 	of.value = index;
-	rpi_trace_record(tracer, RPI_SPAN_DEVICE_KERNEL, began, end, &of);
+	if (rpi_trace_wants(tracer, RPI_TRACE_KERNELS))
+		rpi_trace_record(tracer, RPI_SPAN_DEVICE_KERNEL, began, end, &of);
+	if (hand->runtime->noted & RPI_TRACE_LIFE)
+		rpi_trace_record(tracer, RPI_SPAN_KERNEL_LIFE, submitted, ready, &of);
 }
 
 static void fold(struct rpi_hand *hand, uint64_t *first_io, uint64_t *last_io)

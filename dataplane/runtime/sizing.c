@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "trace/capture.h"
 
 /* Heaps together: well inside what a process can map. */
 #define HEAPS_MAX ((uint64_t)1 << 46)
@@ -115,6 +116,7 @@ int rpi_sizing_check(const char *call, const struct rp_run_config *config)
 int rp_run_config_check(const struct rp_run_config *config)
 {
 	static const char call[] = "rp_run_config_check";
+	int err;
 
 	if (!config)
 		return rpi_fail(-EINVAL, "%s: config NULL", call);
@@ -123,7 +125,8 @@ int rp_run_config_check(const struct rp_run_config *config)
 				"%s: config size %zu, expected %zu (use "
 				"rp_run_config_init())",
 				call, config->size, sizeof(*config));
-	return rpi_sizing_check(call, config);
+	err = rpi_sizing_check(call, config);
+	return err ? err : rpi_capture_check(call, &config->capture);
 }
 
 void rpi_sizing_from_config(const struct rp_run_config *config, struct rpi_sizing *out)

@@ -79,7 +79,7 @@ static int submit_plain(struct rpi_runtime *runtime, struct rpi_scope *scope,
 	began = rpi_trace_open(&runtime->config.tracer, RPI_TRACE_DEVICE);
 	status = kernel->fn(kernel->args, kernel->arg_count);
 	if (rpi_unlikely(began))
-		rpi_sched_note(&runtime->hand, index, began);
+		rpi_sched_note(&runtime->hand, index, runtime->notes.ticks, began, began);
 	if (rpi_unlikely(runtime->watched))
 		rpi_turn_end(&runtime->hand.turn);
 	if (rpi_likely(!status))
@@ -157,6 +157,7 @@ static void submit_slot(struct rpi_runtime *runtime, struct rpi_scope *scope,
 		rpi_follow_hold(runtime, scope->ring_idx, ring->head);
 	if (!runtime->config.compute_threads)
 		runtime->outstanding++;
+	slot->submitted_at = runtime->notes.ticks;
 	rpi_follow(runtime, scope, kernel, slot);
 	if (ask->fresh_count)
 		tell_fresh(ask, kernel->args);
@@ -190,6 +191,8 @@ int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kerne
 		err = rpi_room_check(runtime, scope, kernel, plain, &heap_begin);
 	if (rpi_unlikely(err))
 		return rpi_fault_set(&runtime->fault, err, rp_last_error());
+	if (rpi_unlikely(runtime->noted))
+		rpi_note_before(runtime, kernel);
 	runtime->kernels++;
 	if (rpi_unlikely(runtime->watched))
 		atomic_store_explicit(&runtime->submitted, runtime->kernels,
@@ -199,6 +202,8 @@ int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kerne
 		err = submit_plain(runtime, scope, kernel, heap_begin);
 	else
 		submit_slot(runtime, scope, kernel, hurdle, heap_begin);
+	if (rpi_unlikely(runtime->noted))
+		rpi_note_after(runtime, scope, kernel, id);
 	/* Last: it may be stored where `deps` was read. */
 	if (id_out)
 		*id_out = id;

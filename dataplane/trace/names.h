@@ -34,7 +34,14 @@
 	X(CALLBACK_BIND, HOST, "callback.run.bind")                               \
 	X(CALLBACK_CALL, HOST, "callback.run.call")                               \
 	/* No length: the task follows another process's, `value` says which. */  \
-	X(EDGE, HOST, "edge")
+	X(EDGE, EDGES, "edge")                                                    \
+	/* For captures alone, of one kernel, whose number is in `value`.         \
+	 * 16 bytes of its name, in `begin` and `end`; which, in `value`. */      \
+	X(KERNEL_NAME, NAMES, "kernel.name")                                      \
+	/* When it was submitted, and when it could start. */                     \
+	X(KERNEL_LIFE, LIFE, "kernel.life")                                       \
+	/* It follows kernel `begin`; `end` says why: runtime/note.h. */          \
+	X(KERNEL_EDGE, GRAPH, "kernel.edge")
 
 enum rpi_trace_name {
 #define RPI_SPAN_ID(id, domain, name) RPI_SPAN_##id,

@@ -44,11 +44,22 @@
 #define RPI_TRACE_DEVICE  2u
 #define RPI_TRACE_KERNELS 4u
 #define RPI_TRACE_LATENCY 8u /* the histogram; see latency.h */
-#define RPI_TRACE_SPANS	  (RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS)
+#define RPI_TRACE_EDGES	  16u
+/* Wanted by captures alone. */
+#define RPI_TRACE_NAMES 32u /* of kernels */
+#define RPI_TRACE_LIFE	64u
+#define RPI_TRACE_GRAPH 128u
+#define RPI_TRACE_NOTES (RPI_TRACE_NAMES | RPI_TRACE_LIFE | RPI_TRACE_GRAPH)
+/* No spans: the worker's options want captures, so look at each dispatch. */
+#define RPI_TRACE_CAPTURE 0x80000000u
+#define RPI_TRACE_SPANS                                                            \
+	(RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_EDGES | \
+	 RPI_TRACE_NOTES)
 
-#define RPI_TRACE_BUILT                                \
-	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST : 0u) | \
-	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS : 0u) | RPI_TRACE_LATENCY)
+#define RPI_TRACE_BUILT                                                                \
+	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST | RPI_TRACE_EDGES : 0u) |               \
+	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_NOTES : 0u) | \
+	 RPI_TRACE_LATENCY | RPI_TRACE_CAPTURE)
 
 /* Records of one process's ring; a power of two. */
 #define RPI_SPAN_RING 8192u
@@ -149,14 +160,20 @@ static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t
 	atomic_fetch_or_explicit(&trace->wanted, on, memory_order_relaxed);
 }
 
-/* Whether somebody wants spans of these domains. */
+/* Which of these domains somebody wants spans of. */
+static inline uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer, uint32_t domains)
+{
+	if (!(domains & RPI_TRACE_BUILT))
+		return 0;
+	/* Relaxed: see rpi_trace_want(). */
+	return atomic_load_explicit(&tracer->trace->wanted, memory_order_relaxed) &
+	       domains & RPI_TRACE_BUILT;
+}
+
+/* Whether there is one. */
 static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
 {
-	/* Relaxed: see rpi_trace_want(). */
-	return (domains & RPI_TRACE_BUILT) &&
-	       rpi_unlikely(atomic_load_explicit(&tracer->trace->wanted,
-						 memory_order_relaxed) &
-			    domains & RPI_TRACE_BUILT);
+	return rpi_unlikely(rpi_trace_wanted(tracer, domains) != 0);
 }
 
 /* The beginning of a span: 0 when nobody wants it, and then the rest of it is a branch

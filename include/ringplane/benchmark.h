@@ -25,7 +25,8 @@ struct rp_benchmark_stats;
 struct rp_benchmark_options {
 	size_t size; /* sizeof(struct rp_benchmark_options) */
 	/* Of the worker that is prepared; its persistent and reset options hold. NULL:
-	 * the defaults, with as many chips as the program asks for. No ring_fd. */
+	 * the defaults, with as many chips as the program asks for. No ring_fd; no
+	 * capture in either: it would be what is measured. */
 	const struct rp_worker_options *worker;
 	const struct rp_run_config *config; /* of each dispatch; NULL: none */
 };

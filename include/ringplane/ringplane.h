@@ -5,6 +5,7 @@
 
 #include <ringplane/artifact.h>
 #include <ringplane/benchmark.h>
+#include <ringplane/capture.h>
 #include <ringplane/chip.h>
 #include <ringplane/chip_worker.h>
 #include <ringplane/comm.h>

@@ -82,6 +82,10 @@ RP_API uint32_t rp_run_chip_count(const struct rp_run *run);
  * is refused may use up a number, which no other run then has. */
 RP_API uint64_t rp_run_id(const struct rp_run *run);
 
+/* Of a dispatch that is run twice for its capture (capture.h): 1 in the first run, 2 in
+ * the second. 0: it runs once. */
+RP_API uint32_t rp_run_pass(const struct rp_run *run);
+
 /* This run's own copy of its configuration. */
 RP_API const struct rp_run_config *rp_run_get_config(const struct rp_run *run);
 

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ringplane/capture.h>
 #include <ringplane/export.h>
 #include <ringplane/handle.h>
 #include <ringplane/host.h>
@@ -180,6 +181,9 @@ struct rp_worker_options {
 	 * lines name kernel and ring. Must exceed the longest kernel by far. Default 0:
 	 * no limit. */
 	double kernel_timeout_s;
+
+	/* Of dispatches whose config has none. The directory is made now. */
+	struct rp_capture capture;
 };
 
 RP_API void rp_worker_options_init(struct rp_worker_options *options);
@@ -207,6 +211,8 @@ struct rp_run_config {
 	struct rp_ring_sizes ring_heap;
 	/* Dependency edges: 4..INT32_MAX. Default 16384. */
 	struct rp_ring_sizes ring_dep_pool;
+	/* Files to write about this dispatch. */
+	struct rp_capture capture;
 };
 
 RP_API void rp_run_config_init(struct rp_run_config *config);
@@ -215,7 +221,8 @@ RP_API void rp_run_config_init(struct rp_run_config *config);
  * Check a config where it is built, as rp_worker_submit() will.
  *
  * Threads     any. Blocks: no.
- * Returns     0, or -EINVAL; the line names the field, its rule and the value
+ * Returns     0, or -EINVAL; the line names the field, its rule and the value.
+ *             -EOPNOTSUPP for a capture that this build does not have
  * Spec        003, Validation
  */
 RP_API int rp_run_config_check(const struct rp_run_config *config);
@@ -240,11 +247,12 @@ RP_API int rp_run_config_check(const struct rp_run_config *config);
  *             -EOWNERDEAD  a process died before it was ready, with its status
  *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EAGAIN  the system's limits;
  *                          -EMFILE also for more than 1024 workers at once
- *             -EOPNOTSUPP  no such backend, or it has no unified memory
+ *             -EOPNOTSUPP  no such backend, or it has no unified memory; a capture
+ *                          that this build or machine does not have
  *             -ENOSYS, -EPERM  the kernel, or a sandbox, has no memfd_create()
  *             -EPROTO      a process wrote what it never may into shared memory
  *             other        what a process's own set-up failed with; with RP_SLEEP_URING
- *                          what the kernel says to a ring
+ *                          what the kernel says to a ring; of a capture's output_dir
  *             The line names the process and what it was at. After a failure nothing
  *             is left: no process, descriptor, memory.
  * Spec        001, prepare() Parameters Worth Knowing
@@ -289,7 +297,10 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *             -EDEADLK     called from an orchestration of this worker
  *             -ESHUTDOWN   closed, or being closed
  *             -EOWNERDEAD  a worker process died
- *             other        what the orchestration returned, be it from rp_run_task()
+ *             -EOPNOTSUPP  a capture that this build or machine does not have
+ *             -ENOTEMPTY   files in a capture's directory that no capture wrote
+ *             other        what the orchestration returned, be it from rp_run_task();
+ *                          what the system says of a capture's output_dir
  *             After an error nothing of this dispatch is in flight.
  * Spec        001, Bounded Asynchronous Dispatch
  */
