@@ -17,7 +17,7 @@ packages=(
 	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev systemtap-sdt-dev
 	libjansson-dev libpopt-dev libgsl-dev)
 test_packages=(
-	g++=g++ readelf=binutils strace=strace libcmocka-dev)
+	g++=g++ readelf=binutils strace=strace dot=graphviz libcmocka-dev)
 docs_packages=(doxygen=doxygen)
 bench_packages=(
 	gnuplot=gnuplot-nox libucx-dev libzmq3-dev libopenmpi-dev mpirun=openmpi-bin)

@@ -264,10 +264,24 @@ static int greet(const struct rpi_place *place, struct rp_worker *worker)
 	return 0;
 }
 
+static bool is_empty(int dir)
+{
+	DIR *stream = list(dir);
+	struct dirent *entry;
+	bool empty = stream;
+
+	while (empty && (entry = readdir(stream)) != NULL)
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	if (stream)
+		closedir(stream);
+	return empty;
+}
+
 /* Its own, empty but for the marker. */
 static int open_dir(struct rpi_place *place)
 {
 	const bool made = !mkdirat(place->root, place->name, 0777);
+	bool marked;
 	int err = 0;
 
 	if (!made && errno != EEXIST)
@@ -275,9 +289,15 @@ static int open_dir(struct rpi_place *place)
 	place->dir = openat(place->root, place->name, DIR_FLAGS | O_NOFOLLOW);
 	if (place->dir < 0)
 		return fail(-errno, place->output_dir, place->name, "");
-	if (!made)
+	marked = !made && has_marker(place->dir);
+	if (marked)
 		err = empty_out(place->output_dir, place->name, place->dir);
-	if (!err && (made || !has_marker(place->dir))) {
+	else if (!made && !is_empty(place->dir))
+		err = rpi_fail(-ENOTEMPTY,
+			       "rp_worker_submit: capture: '%s/%s' is there, and no "
+			       "capture made it, expected it elsewhere",
+			       place->output_dir, place->name);
+	if (!err && !marked) {
 		err = put_marker(place->dir);
 		if (err)
 			fail(err, place->output_dir, place->name, MARKER);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Where captures go: what they make, what they remove, and what they leave alone. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capture_bed.h"
+#include "noop.h"
+#include "proc.h"
+
+#define FILE_1 "chip_swimlane_records.json"
+
+struct place_bed {
+	struct bed bed;
+	struct capture_bed files;
+	struct rp_run_config config;
+};
+
+static void worker_open(struct bed *bed)
+{
+	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
+	struct rp_worker_options options;
+	struct rp_program_desc desc;
+
+	rp_program_desc_init(&desc);
+	desc.name = "nothing";
+	desc.entries = entries;
+	desc.entry_count = COUNT(entries);
+	bed_options(&options, 1);
+	bed_prepare(bed, &desc, &options);
+}
+
+static void place_open(struct place_bed *place)
+{
+	worker_open(&place->bed);
+	capture_open(&place->files, &place->config);
+	place->config.capture.enable_chip_swimlane = 1;
+}
+
+static void place_close(struct place_bed *place)
+{
+	bed_close(&place->bed);
+	capture_close(&place->files);
+}
+
+static int run(struct place_bed *place)
+{
+	return rp_worker_run(place->bed.worker, NULL, NULL, 0, &place->config);
+}
+
+/* Another worker, which has not captured into the directory. */
+static void again(struct place_bed *place)
+{
+	bed_close(&place->bed);
+	worker_open(&place->bed);
+}
+
+static void a_directory_is_made_with_its_parents(void **state)
+{
+	struct place_bed place;
+	char path[256];
+
+	(void)state;
+	place_open(&place);
+	capture_path(&place.files, path, sizeof(path), "one/two//three/");
+	place.config.capture.output_dir = path;
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "one/two/three/dispatch_1/" FILE_1));
+	assert_true(capture_has(&place.files, "one/two/three/dispatch_1/rank0/" FILE_1));
+	place_close(&place);
+}
+
+static void one_that_can_not_be_had_is_told(void **state)
+{
+	struct place_bed place;
+	char path[256];
+
+	(void)state;
+	place_open(&place);
+	capture_put(&place.files, "file", "not a directory\n");
+	capture_path(&place.files, path, sizeof(path), "file/below");
+	place.config.capture.output_dir = path;
+	assert_int_equal(run(&place), -ENOTDIR);
+	assert_says("rp_worker_submit", path);
+	capture_path(&place.files, path, sizeof(path), "file");
+	assert_int_equal(run(&place), -ENOTDIR);
+	place.config.capture.output_dir = "/proc/ringplane";
+	assert_int_equal(run(&place), -ENOENT);
+	assert_says("/proc/ringplane");
+	/* What was refused did not run, and the worker goes on. */
+	place.config.capture.output_dir = place.files.dir;
+	assert_ok(run(&place));
+	assert_int_equal(bed_stats(&place.bed).dispatches, 1);
+	place_close(&place);
+}
+
+static void prepare_tells_it_as_well(void **state)
+{
+	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
+	struct proc_census before;
+	struct rp_worker_options options;
+	struct rp_program_desc desc;
+	struct rp_program *program;
+	struct rp_worker *worker;
+
+	(void)state;
+	rp_program_desc_init(&desc);
+	desc.name = "nothing";
+	desc.entries = entries;
+	desc.entry_count = COUNT(entries);
+	assert_ok(rp_program_create(&desc, &program));
+	bed_options(&options, 1);
+	options.capture.enable_dep_gen = true;
+	proc_census_take(&before);
+	assert_int_equal(rp_worker_prepare(&program, 1, &options, &worker), -EINVAL);
+	assert_says("rp_worker_prepare", "output_dir NULL");
+	options.capture.output_dir = "/proc/ringplane";
+	assert_int_equal(rp_worker_prepare(&program, 1, &options, &worker), -ENOENT);
+	assert_says("/proc/ringplane");
+	assert_true(proc_census_same(&before));
+	rp_program_free(program);
+}
+
+static void nothing_of_an_earlier_capture_is_left(void **state)
+{
+	struct place_bed place;
+
+	(void)state;
+	place_open(&place);
+	place.config.capture.enable_dep_gen = true;
+	for (int i = 0; i < 3; i++)
+		assert_ok(run(&place));
+	assert_int_equal(capture_count(&place.files, ""), 3);
+	assert_true(capture_has(&place.files, "dispatch_3/dep_gen.dot"));
+	/* A capture that was cut short leaves a file with another name. */
+	capture_put(&place.files, "dispatch_2/.new-" FILE_1, "half");
+	again(&place);
+	place.config.capture.enable_dep_gen = false;
+	assert_ok(run(&place));
+	assert_int_equal(capture_count(&place.files, ""), 1);
+	assert_int_equal(capture_count(&place.files, "dispatch_1"), 2);
+	assert_int_equal(capture_count(&place.files, "dispatch_1/rank0"), 1);
+	place_close(&place);
+}
+
+static void what_no_capture_has_written_stays(void **state)
+{
+	struct place_bed place;
+	char path[256];
+
+	(void)state;
+	place_open(&place);
+	/* Names like ours, but not made by a capture. */
+	capture_put(&place.files, "notes.txt", "mine\n");
+	capture_put(&place.files, "dispatch_9", "mine\n");
+	capture_path(&place.files, path, sizeof(path), "dispatch_8");
+	assert_int_equal(mkdir(path, 0777), 0);
+	capture_put(&place.files, "dispatch_8/" FILE_1, "mine\n");
+	capture_path(&place.files, path, sizeof(path), "dispatch_7x");
+	assert_int_equal(mkdir(path, 0777), 0);
+	assert_ok(run(&place));
+	again(&place);
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "notes.txt"));
+	assert_true(capture_has(&place.files, "dispatch_9"));
+	assert_true(capture_has(&place.files, "dispatch_8/" FILE_1));
+	assert_true(capture_has(&place.files, "dispatch_7x"));
+	/* It is in the way of a dispatch of that number. */
+	for (int i = 2; i < 8; i++)
+		assert_ok(run(&place));
+	assert_int_equal(run(&place), -ENOTEMPTY);
+	assert_says("dispatch_8");
+	assert_true(capture_has(&place.files, "dispatch_8/" FILE_1));
+	place_close(&place);
+}
+
+static void foreign_files_in_a_capture_are_refused(void **state)
+{
+	struct place_bed place;
+	char path[256], target[256];
+
+	(void)state;
+	place_open(&place);
+	assert_ok(run(&place));
+	assert_ok(run(&place));
+	capture_put(&place.files, "dispatch_2/rank0/mine.txt", "mine\n");
+	again(&place);
+	assert_int_equal(run(&place), -ENOTEMPTY);
+	assert_says("dispatch_2", "mine.txt");
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	assert_true(capture_has(&place.files, "dispatch_2/rank0/mine.txt"));
+	capture_path(&place.files, path, sizeof(path), "dispatch_2/rank0/mine.txt");
+	assert_int_equal(unlink(path), 0);
+	/* A link where a directory should be leads nowhere. */
+	capture_put(&place.files, FILE_1, "mine\n");
+	capture_path(&place.files, path, sizeof(path), "dispatch_2/rank7");
+	capture_path(&place.files, target, sizeof(target), ".");
+	assert_int_equal(symlink(target, path), 0);
+	assert_int_equal(run(&place), -ENOTEMPTY);
+	assert_says("rank7");
+	assert_true(capture_has(&place.files, FILE_1));
+	assert_int_equal(unlink(path), 0);
+	/* And one in place of a whole dispatch is none of ours. */
+	capture_path(&place.files, path, sizeof(path), "dispatch_5");
+	capture_path(&place.files, target, sizeof(target), "dispatch_2");
+	assert_int_equal(symlink(target, path), 0);
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "dispatch_5"));
+	assert_false(capture_has(&place.files, "dispatch_2"));
+	place_close(&place);
+}
+
+static void files_are_there_whole_or_not_at_all(void **state)
+{
+	struct place_bed place;
+	char path[256];
+
+	(void)state;
+	place_open(&place);
+	assert_ok(run(&place));
+	capture_path(&place.files, path, sizeof(path), "dispatch_2");
+	assert_int_equal(mkdir(path, 0777), 0);
+	/* An empty directory is taken. */
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	assert_false(capture_has(&place.files, "dispatch_2/.new-" FILE_1));
+	place_close(&place);
+}
+
+static void captures_leave_no_descriptor_behind(void **state)
+{
+	struct proc_census before;
+	struct place_bed place;
+
+	(void)state;
+	place_open(&place);
+	place.config.capture.enable_dep_gen = true;
+	assert_ok(run(&place));
+	proc_census_take(&before);
+	for (int i = 0; i < 20; i++)
+		assert_ok(run(&place));
+	assert_true(proc_census_same(&before));
+	place_close(&place);
+}
+
+static void a_program_has_no_capture_of_its_own(void **state)
+{
+	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
+	struct rp_program_desc desc;
+	struct rp_run_config config;
+	struct rp_program *program;
+
+	(void)state;
+	rp_run_config_init(&config);
+	config.capture.enable_dep_gen = true;
+	config.capture.output_dir = "/tmp";
+	rp_program_desc_init(&desc);
+	desc.name = "nothing";
+	desc.entries = entries;
+	desc.entry_count = COUNT(entries);
+	desc.config = &config;
+	assert_int_equal(rp_program_create(&desc, &program), -EINVAL);
+	assert_says("rp_program_create", "captures");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		PROCESS_TEST(a_directory_is_made_with_its_parents),
+		PROCESS_TEST(one_that_can_not_be_had_is_told),
+		PROCESS_TEST(prepare_tells_it_as_well),
+		PROCESS_TEST(nothing_of_an_earlier_capture_is_left),
+		PROCESS_TEST(what_no_capture_has_written_stays),
+		PROCESS_TEST(foreign_files_in_a_capture_are_refused),
+		PROCESS_TEST(files_are_there_whole_or_not_at_all),
+		PROCESS_TEST(captures_leave_no_descriptor_behind),
+		PROCESS_TEST(a_program_has_no_capture_of_its_own),
+	};
+
+	return cmocka_run_group_tests_name("capture_place", tests, NULL, NULL);
+}
