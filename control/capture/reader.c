@@ -32,26 +32,44 @@ static void keep(struct rpi_reader *reader, uint32_t peer,
 		reading->err = -ENOMEM;
 }
 
+/* Who waits for room goes on. */
+static void publish(struct rpi_trace_ring *ring, uint64_t reader)
+{
+	/* Relaxed: a hint. */
+	atomic_store_explicit(&ring->reader, reader, memory_order_relaxed);
+}
+
+/* How many new records there were. */
+static uint32_t look_at(struct rpi_reader *reader, uint32_t peer, uint32_t which)
+{
+	struct rpi_trace *trace = reader->worker->plane.tracer.trace;
+	struct rpi_trace_ring *ring = &trace->logs[peer].rings[which];
+	uint64_t *at = &reader->at[peer][which];
+	struct rpi_trace_copy copy;
+	uint32_t count = 0;
+
+	/* What comes meanwhile is for the next look. */
+	while (count < RPI_SPAN_RING &&
+	       rpi_trace_take(ring, at, &copy, &reader->reading->dropped)) {
+		keep(reader, peer, &copy);
+		count++;
+	}
+	publish(ring, *at + 1);
+	return count;
+}
+
 /* The most that any ring had. */
 static uint32_t look(struct rpi_reader *reader)
 {
-	const struct rpi_trace *trace = reader->worker->plane.tracer.trace;
-	const uint32_t rings = (reader->worker->plane.peer_count + 1) * RPI_TRACE_RINGS;
-	uint32_t most = 0, ring;
+	uint32_t most = 0, peer, which;
 
-	for (ring = 0; ring < rings; ring++) {
-		struct rpi_trace_copy copy;
-		uint32_t count = 0;
+	for (peer = 0; peer <= reader->worker->plane.peer_count; peer++) {
+		for (which = 0; which < RPI_TRACE_RINGS; which++) {
+			uint32_t count = look_at(reader, peer, which);
 
-		/* What comes meanwhile is for the next look. */
-		while (count < RPI_SPAN_RING &&
-		       rpi_trace_take(&trace->rings[ring], &reader->at[ring], &copy,
-				      &reader->reading->dropped)) {
-			keep(reader, ring, &copy);
-			count++;
+			if (count > most)
+				most = count;
 		}
-		if (count > most)
-			most = count;
 	}
 	return most;
 }
@@ -72,20 +90,41 @@ static void *read_on(void *arg)
 	return NULL;
 }
 
+/* Nobody reads any more. */
+static void forget(struct rpi_reader *reader)
+{
+	struct rpi_trace *trace = reader->worker->plane.tracer.trace;
+	uint32_t peer, which;
+
+	for (peer = 0; peer <= reader->worker->plane.peer_count; peer++)
+		for (which = 0; which < RPI_TRACE_RINGS; which++)
+			publish(&trace->logs[peer].rings[which], 0);
+}
+
 int rpi_reader_start(struct rpi_reader *reader, struct rp_worker *worker, uint64_t run,
 		     struct rpi_reading *reading)
 {
-	const struct rpi_trace *trace = worker->plane.tracer.trace;
-	uint32_t ring;
+	struct rpi_trace *trace = worker->plane.tracer.trace;
+	uint32_t peer, which;
+	int err;
 
 	memset(reader, 0, sizeof(*reader));
 	reader->worker = worker;
 	reader->run = run;
 	reader->reading = reading;
-	for (ring = 0; ring <= worker->plane.peer_count; ring++)
-		reader->at[ring] = atomic_load_explicit(&trace->rings[ring].head,
-							memory_order_relaxed);
-	return rpi_thread_start(&reader->thread, "rp-capture", read_on, reader);
+	for (peer = 0; peer <= worker->plane.peer_count; peer++) {
+		for (which = 0; which < RPI_TRACE_RINGS; which++) {
+			struct rpi_trace_ring *ring = &trace->logs[peer].rings[which];
+			uint64_t *at = &reader->at[peer][which];
+
+			*at = atomic_load_explicit(&ring->head, memory_order_relaxed);
+			publish(ring, *at + 1);
+		}
+	}
+	err = rpi_thread_start(&reader->thread, "rp-capture", read_on, reader);
+	if (err)
+		forget(reader);
+	return err;
 }
 
 void rpi_reader_stop(struct rpi_reader *reader)
@@ -94,6 +133,7 @@ void rpi_reader_stop(struct rpi_reader *reader)
 	pthread_join(reader->thread, NULL);
 	while (look(reader) == RPI_SPAN_RING)
 		;
+	forget(reader);
 }
 
 static int compare(const void *left, const void *right)

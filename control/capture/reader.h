@@ -37,7 +37,7 @@ struct rpi_reader {
 	struct rp_worker *worker;
 	uint64_t run; /* rp_run_id() */
 	struct rpi_reading *reading;
-	uint64_t at[RP_MAX_PEERS + 1];
+	uint64_t at[RP_MAX_PEERS + 1][RPI_TRACE_RINGS];
 	pthread_t thread;
 	_Atomic uint32_t stop;
 };

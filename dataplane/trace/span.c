@@ -3,11 +3,12 @@
  * The rings of spans.
  *
  * Never: a lock, an allocation, a log; a system call only for a thread's first span,
- * which asks for its id.
+ * which asks for its id, and to wait for a capture.
  */
 #include "trace/span.h"
 
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct rpi_trace rpi_trace_idle;
@@ -107,6 +108,37 @@ void rpi_trace_record(const struct rpi_tracer *tracer, enum rpi_trace_name name,
 	put(&record->value, of->value);
 	atomic_store_explicit(&record->seq, at + 1, memory_order_release); /* T1 */
 	rpi_cpu_prefetch_write(&ring->records[(at + 1) & (RPI_SPAN_RING - 1)]);
+}
+
+/* Between two looks, and how many in vain are one too many. */
+#define ROOM_LOOK_NS 50000
+#define ROOM_LOOKS   4000
+
+/* The one that this thread writes to. */
+static struct rpi_trace_ring *ring_of(const struct rpi_tracer *tracer)
+{
+	const bool own = own_ring(tracer->log, own_thread());
+
+	return &tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
+}
+
+void rpi_trace_await_room(const struct rpi_tracer *tracer)
+{
+	const struct timespec moment = { .tv_nsec = ROOM_LOOK_NS };
+	struct rpi_trace_ring *ring = ring_of(tracer);
+	uint64_t seen = get(&ring->reader);
+	uint32_t looks = 0;
+
+	/* Relaxed: a hint, like `head`. */
+	while (seen && get(&ring->head) - (seen - 1) > RPI_SPAN_RING / 2 &&
+	       looks++ < ROOM_LOOKS) {
+		const uint64_t before = seen;
+
+		nanosleep(&moment, NULL);
+		seen = get(&ring->reader);
+		if (seen != before)
+			looks = 0;
+	}
 }
 
 /* 1 it is whole and was copied, 0 it is not there yet, -1 it is gone. */

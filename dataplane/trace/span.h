@@ -85,6 +85,10 @@ struct rpi_trace_ring {
 	/* The next position to try; in the ring of several threads a hint that may stand
 	 * a little behind. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t head;
+	/* How far a capture has read, and one more; 0: there is none. Written by the
+	 * caller's process, for those of its writers that would rather wait than lose
+	 * records: rpi_trace_await_room(). */
+	_Alignas(RPI_SHARE_ALIGN) _Atomic uint64_t reader;
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_trace_record records[RPI_SPAN_RING];
 };
 
@@ -151,6 +155,10 @@ __attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
 						enum rpi_trace_name name, uint64_t begin,
 						uint64_t end,
 						const struct rpi_trace_of *of);
+
+/* What is to be recorded next is of no use without the rest: where a capture reads, wait
+ * until it has caught up, but not when it seems to have stopped. */
+void rpi_trace_await_room(const struct rpi_tracer *tracer);
 
 /* Turn some bits off and some on. */
 static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t off)
