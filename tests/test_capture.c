@@ -286,6 +286,7 @@ static void a_failed_run_leaves_its_files(void **state)
 	assert_int_equal(work_run(&bed, HOW_REFUSE), -EXFULL);
 	assert_says("as it was told");
 	assert_true(capture_has(&bed.files, "dispatch_2/" FILE_1));
+	assert_int_equal(bed_stats(&bed.bed).dispatches_failed, 2);
 	/* And it goes on. */
 	assert_ok(work_run(&bed, HOW_WELL));
 	all = load(&bed, "dispatch_3/" FILE_1);
@@ -435,6 +436,8 @@ static void a_dispatcher_captures_too(void **state)
 	bed.config.capture.enable_chip_swimlane = 1;
 	assert_int_equal(work_run(&bed, HOW_REFUSE), -EXFULL);
 	assert_int_equal(capture_count(&bed.files, ""), 3);
+	assert_int_equal(bed_stats(&bed.bed).dispatches_failed, 3);
+	assert_int_equal(bed_stats(&bed.bed).dispatches, 6);
 	work_close(&bed);
 }
 

@@ -49,18 +49,37 @@ static void drain(struct rpi_plane *plane)
 	}
 }
 
-/* Under admission. */
+/* Under admission, with nothing in flight. */
 static int run(struct rpi_plane *plane, const struct rpi_offer *offer,
 	       int (*check)(struct rpi_plane *plane), bool *accepted_out)
 {
 	int err;
 
 	*accepted_out = false;
-	drain(plane);
 	err = check(plane);
 	if (err)
 		return err;
 	return plane->captured(plane->memory_context, offer, accepted_out);
+}
+
+static uint64_t count_failed(const struct rpi_plane *plane)
+{
+	uint64_t count = 0;
+	uint32_t kind;
+
+	for (kind = 0; kind < RPI_FAILED_KINDS; kind++)
+		count += atomic_load_explicit(&plane->failed[kind], memory_order_relaxed);
+	return count;
+}
+
+/* The handle's outcome. A failure is counted once: by its run, or here. */
+static void conclude(struct rpi_plane *plane, uint32_t handle_idx, int status,
+		     uint64_t failed_before)
+{
+	if (status && count_failed(plane) == failed_before)
+		rpi_plane_refuse(plane, handle_idx, status, rp_last_error());
+	else
+		rpi_plane_conclude(plane, handle_idx, status, rp_last_error());
 }
 
 static int submit_alone(struct rpi_plane *plane, const struct rpi_offer *offer,
@@ -69,6 +88,7 @@ static int submit_alone(struct rpi_plane *plane, const struct rpi_offer *offer,
 	struct rpi_handle_slot *slot;
 	char text[RPI_ERROR_BYTES];
 	struct rpi_ticket ticket;
+	uint64_t failed;
 	bool accepted;
 	int status;
 
@@ -76,6 +96,8 @@ static int submit_alone(struct rpi_plane *plane, const struct rpi_offer *offer,
 				  &ticket.handle_idx, &ticket.handle);
 	if (status)
 		return status;
+	drain(plane);
+	failed = count_failed(plane);
 	status = run(plane, offer, rpi_plane_check_open, &accepted);
 	if (!accepted) {
 		rpi_format(text, sizeof(text), "%s", rp_last_error());
@@ -88,7 +110,7 @@ static int submit_alone(struct rpi_plane *plane, const struct rpi_offer *offer,
 	slot = &plane->handles.slots[ticket.handle_idx];
 	ticket.run_idx = slot->run_idx = 0;
 	ticket.run_seq = slot->run_seq = plane->next_run_seq - 1;
-	rpi_plane_conclude(plane, ticket.handle_idx, status, rp_last_error());
+	conclude(plane, ticket.handle_idx, status, failed);
 	*ticket_out = ticket;
 	return 0;
 }
@@ -137,18 +159,18 @@ void rpi_plane_dispatch_captured(struct rpi_plane *plane, struct rpi_request *re
 		.config = request->has_config ? &request->config : NULL,
 		.capture = request->capture,
 	};
+	uint64_t failed;
 	bool accepted;
 	int status;
 
 	rpi_plane_count_dispatch(plane);
+	drain(plane);
+	failed = count_failed(plane);
 	if (*rp_last_error())
 		rpi_error_set("");
 	status = run(plane, &offer, rpi_plane_check_alive, &accepted);
 	plane->handles.slots[handle_idx].run_idx = 0;
 	plane->handles.slots[handle_idx].run_seq = plane->next_run_seq - 1;
 	rpi_queue_give_back(plane->queue, request);
-	if (status && !accepted)
-		rpi_plane_refuse(plane, handle_idx, status, rp_last_error());
-	else
-		rpi_plane_conclude(plane, handle_idx, status, rp_last_error());
+	conclude(plane, handle_idx, status, failed);
 }

@@ -3,9 +3,13 @@
  * One program on two chips: y = a * x + y, the upper half of the rows on chip 0,
  * the lower half on chip 1; then a callback looks at the result. The callback's
  * process waits for both chips because it reads what they write: nobody says so.
+ *
+ * two-chips --capture DIR makes one more dispatch, and writes there when things ran and
+ * who followed whom.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <ringplane/ringplane.h>
@@ -129,10 +133,38 @@ static struct rp_program *build_program(void)
 	return program;
 }
 
-int main(void)
+/* A dispatch like the others, and files about it. */
+static void capture(struct rp_worker *worker, struct rp_program *program,
+		    const struct rp_arg *args, const char *dir)
 {
+	struct rp_run_config config;
+
+	rp_run_config_init(&config);
+	config.capture.enable_chip_swimlane = 2;
+	config.capture.enable_dep_gen = true;
+	config.capture.output_dir = dir;
+	must(rp_worker_run(worker, program, args, 4, &config));
+	printf("captured into %s/dispatch_%d\n", dir, DISPATCHES + 1);
+}
+
+/* Where to capture to; NULL: nowhere. */
+static const char *options(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "--capture"))
+		return argv[2];
+	if (argc > 1) {
+		printf("usage: two-chips [--capture DIR]\n");
+		exit(strcmp(argv[1], "--help") ? 2 : 0);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *capture_dir = options(argc, argv);
+	int dispatches = DISPATCHES;
 	struct rp_program *program = build_program();
-	struct rp_worker_options options;
+	struct rp_worker_options worker_options;
 	struct rp_tensor x, y, sum;
 	struct rp_worker *worker;
 	struct timespec begin, end;
@@ -148,9 +180,9 @@ int main(void)
 	for (int i = 0; i < ROWS * COLS; i++)
 		((float *)memory[0])[i] = 1;
 
-	rp_worker_options_init(&options);
-	options.chip_count = 2;
-	must(rp_worker_prepare(&program, 1, &options, &worker));
+	rp_worker_options_init(&worker_options);
+	worker_options.chip_count = 2;
+	must(rp_worker_prepare(&program, 1, &worker_options, &worker));
 
 	struct rp_arg args[] = { rp_arg_tensor(x), rp_arg_tensor(y), rp_arg_f32(0.5f),
 				 rp_arg_tensor(sum) };
@@ -162,8 +194,13 @@ int main(void)
 
 	double us = (double)(end.tv_sec - begin.tv_sec) * 1e6 +
 		    (double)(end.tv_nsec - begin.tv_nsec) / 1e3;
+	if (capture_dir) {
+		/* It takes two runs on two chips, and leaves what one does. */
+		capture(worker, program, args, capture_dir);
+		dispatches++;
+	}
 	double seen = *(double *)memory[2];
-	double expected = 0.5 * DISPATCHES * ROWS * COLS;
+	double expected = 0.5 * dispatches * ROWS * COLS;
 
 	printf("%d dispatches on %u chips, %.1f us each\n", DISPATCHES,
 	       rp_worker_chip_count(worker), us / DISPATCHES);
