@@ -41,6 +41,44 @@ void capture_path(const struct capture_bed *bed, char *buf, size_t bytes,
 	assert_in_range(length, 1, bytes - 1);
 }
 
+const struct rp_param capture_words = { .name = "words",
+					.kind = RP_ARG_TENSOR,
+					.dtype = RP_INT64,
+					.access = RP_INOUT,
+					.rank = 1,
+					.shape = { 8 } };
+
+void capture_prepare(struct bed *bed, struct rp_program_desc desc,
+		     const struct rp_worker_options *options)
+{
+	desc.size = sizeof(desc);
+	desc.entry_count = 1;
+	bed_prepare(bed, &desc, options);
+}
+
+static int count_up(const struct rp_arg *args, size_t nargs)
+{
+	int64_t *words = args[0].u.tensor.data;
+
+	(void)nargs;
+	words[0]++;
+	return 0;
+}
+
+int capture_count_up(struct rp_chip *chip, const char *name, const struct rp_arg *args,
+		     int times)
+{
+	struct rp_arg arg = rp_inout(args[0].u.tensor);
+	const struct rp_kernel kernel = {
+		.fn = count_up, .name = name, .args = &arg, .arg_count = 1
+	};
+	int err = 0;
+
+	while (!err && times--)
+		err = rp_chip_submit(chip, &kernel, NULL);
+	return err ? err : rp_chip_drain(chip);
+}
+
 bool capture_has(const struct capture_bed *bed, const char *name)
 {
 	char path[256];

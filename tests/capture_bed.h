@@ -25,6 +25,17 @@ __attribute__((format(printf, 4, 5))) void capture_path(const struct capture_bed
 							char *buf, size_t bytes,
 							const char *format, ...);
 
+/* A worker of the description's program, whose size and entry count need not be set:
+ * there is one entry. */
+void capture_prepare(struct bed *bed, struct rp_program_desc desc,
+		     const struct rp_worker_options *options);
+
+/* What programs here have: an int64 tensor, written; and so often in an entry, a kernel
+ * of that name that adds one to its first element. */
+extern const struct rp_param capture_words;
+int capture_count_up(struct rp_chip *chip, const char *name, const struct rp_arg *args,
+		     int times);
+
 /* Whether there is such a thing. */
 bool capture_has(const struct capture_bed *bed, const char *name);
 

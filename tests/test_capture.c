@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture_bed.h"
+#include "noop.h"
 
 #define FORMAT "ringplane.swimlane"
 #define FILE_1 "chip_swimlane_records.json"
@@ -24,30 +25,12 @@ enum how {
 	HOW_REFUSE, /* the orchestration fails, after the first task */
 };
 
-static int add_one(const struct rp_arg *args, size_t nargs)
-{
-	int64_t *x = args[0].u.tensor.data;
-
-	(void)nargs;
-	x[0]++;
-	return 0;
-}
-
 static int work(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
 	const uint64_t how = args[1].u.scalar.value.u64;
-	struct rp_arg arg = rp_inout(args[0].u.tensor);
-	struct rp_kernel kernel = { .fn = add_one,
-				    .name = "add one, with a name of some length",
-				    .args = &arg,
-				    .arg_count = 1 };
-	int err = 0;
+	int err = capture_count_up(chip, "add one, with a name of some length", args, 3);
 
 	(void)nargs;
-	for (int i = 0; !err && i < 3; i++)
-		err = rp_chip_submit(chip, &kernel, NULL);
-	if (!err)
-		err = rp_chip_drain(chip);
 	if (how == HOW_GATE) {
 		atomic_fetch_add(&board->entered[GATE], 1);
 		while (!atomic_load(&board->gates[GATE]) && !rp_chip_cancelled(chip))
@@ -56,13 +39,6 @@ static int work(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 	if (how == HOW_DIE)
 		kill(getpid(), SIGKILL);
 	return how == HOW_FAIL ? rp_chip_fail(chip, -EBADMSG, "as it was told") : err;
-}
-
-static int look(struct rp_callback_context *context, const struct rp_arg *args,
-		size_t nargs, void *user)
-{
-	(void)context, (void)args, (void)nargs, (void)user;
-	return 0;
 }
 
 /* What the orchestration saw of the passes. */
@@ -107,32 +83,25 @@ struct work_bed {
 
 static void work_open_with(struct work_bed *work_bed, struct rp_worker_options *options)
 {
-	static const struct rp_param params[] = {
-		{ .name = "x",
-		  .kind = RP_ARG_TENSOR,
-		  .dtype = RP_INT64,
-		  .access = RP_INOUT,
-		  .rank = 1,
-		  .shape = { 4 } },
+	const struct rp_param params[] = {
+		capture_words,
 		{ .name = "how", .kind = RP_ARG_SCALAR, .dtype = RP_UINT64 },
 	};
-	static const struct rp_entry entries[] = { { "work", work } };
-	static const struct rp_callback callbacks[] = { { .name = "look", .fn = look } };
-	struct rp_program_desc desc;
+	static const struct rp_entry entry = { "work", work };
+	static const struct rp_callback look = { .name = "look", .fn = noop_callback };
 
-	rp_program_desc_init(&desc);
-	desc.name = "captured";
-	desc.params = params;
-	desc.param_count = COUNT(params);
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
-	desc.callbacks = callbacks;
-	desc.callback_count = COUNT(callbacks);
-	desc.orchestrate = orchestrate;
-	bed_prepare(&work_bed->bed, &desc, options);
+	capture_prepare(&work_bed->bed,
+			(struct rp_program_desc){ .name = "captured",
+						  .params = params,
+						  .param_count = COUNT(params),
+						  .entries = &entry,
+						  .callbacks = &look,
+						  .callback_count = 1,
+						  .orchestrate = orchestrate },
+			options);
 	capture_open(&work_bed->files, &work_bed->config);
 	work_bed->x = bed_shared(4096, 0);
-	work_bed->args[0] = rp_arg_tensor(TENSOR(work_bed->x, RP_INT64, 4));
+	work_bed->args[0] = rp_arg_tensor(TENSOR(work_bed->x, RP_INT64, 8));
 	work_bed->args[1] = rp_arg_u64(HOW_WELL);
 	pass_count = 0;
 }

@@ -8,25 +8,10 @@
 
 #include "capture_bed.h"
 
-static int count_up(const struct rp_arg *args, size_t nargs)
-{
-	int64_t *x = args[0].u.tensor.data;
-
-	(void)nargs;
-	x[0]++;
-	return 0;
-}
-
 static int work(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 {
-	struct rp_arg arg = rp_inout(args[0].u.tensor);
-	const struct rp_kernel kernel = {
-		.fn = count_up, .name = "count up", .args = &arg, .arg_count = 1
-	};
-	int err = rp_chip_submit(chip, &kernel, NULL);
-
 	(void)nargs;
-	return err ? err : rp_chip_submit(chip, &kernel, NULL);
+	return capture_count_up(chip, "count up", args, 2);
 }
 
 /* Both chips, one after the other. */
@@ -50,35 +35,25 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 /* One captured dispatch in `files`. */
 static void capture(struct capture_bed *files, uint32_t level)
 {
-	static const struct rp_param params[] = {
-		{ .name = "x",
-		  .kind = RP_ARG_TENSOR,
-		  .dtype = RP_INT64,
-		  .access = RP_INOUT,
-		  .rank = 1,
-		  .shape = { 4 } },
-	};
-	static const struct rp_entry entries[] = { { "work", work } };
+	static const struct rp_entry entry = { "work", work };
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
 	struct rp_run_config config;
 	struct rp_arg arg;
 	struct bed bed;
 	int64_t *x;
 
-	rp_program_desc_init(&desc);
-	desc.name = "exported";
-	desc.params = params;
-	desc.param_count = COUNT(params);
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
-	desc.orchestrate = orchestrate;
 	bed_options(&options, 2);
-	bed_prepare(&bed, &desc, &options);
+	capture_prepare(&bed,
+			(struct rp_program_desc){ .name = "exported",
+						  .params = &capture_words,
+						  .param_count = 1,
+						  .entries = &entry,
+						  .orchestrate = orchestrate },
+			&options);
 	capture_open(files, &config);
 	config.capture.enable_chip_swimlane = level;
 	x = bed_shared(4096, 0);
-	arg = rp_arg_tensor(TENSOR(x, RP_INT64, 4));
+	arg = rp_arg_tensor(TENSOR(x, RP_INT64, 8));
 	assert_ok(rp_worker_run(bed.worker, NULL, &arg, 1, &config));
 	assert_int_equal(x[0], 4);
 	bed_close(&bed);

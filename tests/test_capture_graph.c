@@ -8,23 +8,11 @@
 #include <unistd.h>
 
 #include "capture_bed.h"
+#include "noop.h"
 
 #define FORMAT "ringplane.dep_gen"
 
 /* --- Tasks ------------------------------------------------------------------ */
-
-static int touch(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
-{
-	(void)chip, (void)args, (void)nargs;
-	return 0;
-}
-
-static int look(struct rp_callback_context *context, const struct rp_arg *args,
-		size_t nargs, void *user)
-{
-	(void)context, (void)args, (void)nargs, (void)user;
-	return 0;
-}
 
 static int task(struct rp_run *run, int chip, struct rp_arg first, struct rp_arg second)
 {
@@ -122,24 +110,10 @@ static void check_dot(const struct capture_bed *files, const char *name)
 
 static void tasks_follow_by_the_memory_that_they_share(void **state)
 {
-	static const struct rp_param params[] = {
-		{ .name = "x",
-		  .kind = RP_ARG_TENSOR,
-		  .dtype = RP_INT64,
-		  .access = RP_INOUT,
-		  .rank = 1,
-		  .shape = { 8 } },
-		{ .name = "y",
-		  .kind = RP_ARG_TENSOR,
-		  .dtype = RP_INT64,
-		  .access = RP_INOUT,
-		  .rank = 1,
-		  .shape = { 8 } },
-	};
-	static const struct rp_entry entries[] = { { "touch", touch } };
-	static const struct rp_callback callbacks[] = { { .name = "look", .fn = look } };
+	static const struct rp_entry touch = { "touch", noop_entry };
+	static const struct rp_callback look = { .name = "look", .fn = noop_callback };
+	struct rp_param params[] = { capture_words, capture_words };
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
 	struct rp_run_config config;
 	struct capture_bed files;
 	const json_t *edges;
@@ -148,17 +122,18 @@ static void tasks_follow_by_the_memory_that_they_share(void **state)
 	json_t *root;
 
 	(void)state;
-	rp_program_desc_init(&desc);
-	desc.name = "graph";
-	desc.params = params;
-	desc.param_count = COUNT(params);
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
-	desc.callbacks = callbacks;
-	desc.callback_count = COUNT(callbacks);
-	desc.orchestrate = orchestrate;
+	params[0].name = "x";
+	params[1].name = "y";
 	bed_options(&options, 2);
-	bed_prepare(&bed, &desc, &options);
+	capture_prepare(&bed,
+			(struct rp_program_desc){ .name = "graph",
+						  .params = params,
+						  .param_count = COUNT(params),
+						  .entries = &touch,
+						  .callbacks = &look,
+						  .callback_count = 1,
+						  .orchestrate = orchestrate },
+			&options);
 	capture_open(&files, &config);
 	config.capture.enable_dep_gen = true;
 	data = bed_shared(4096, 0);
@@ -263,27 +238,25 @@ static int kernels(struct rp_chip *chip, const struct rp_arg *args, size_t nargs
 
 static void kernels_have_all_their_edges(void **state)
 {
-	static const struct rp_entry entries[] = { { "kernels", kernels } };
+	static const struct rp_entry entry = { "kernels", kernels };
 
 	(void)state;
 	/* Without threads a kernel has ended when its submit returns, with them it may
 	 * not have begun: the graph is the same. */
 	for (uint32_t threads = 0; threads <= 2; threads += 2) {
 		struct rp_worker_options options;
-		struct rp_program_desc desc;
 		struct rp_run_config config;
 		struct capture_bed files;
 		const json_t *node, *edges, *all;
 		struct bed bed;
 		json_t *root;
 
-		rp_program_desc_init(&desc);
-		desc.name = "kernels";
-		desc.entries = entries;
-		desc.entry_count = COUNT(entries);
 		bed_options(&options, 1);
 		options.compute_threads = threads;
-		bed_prepare(&bed, &desc, &options);
+		capture_prepare(
+			&bed,
+			(struct rp_program_desc){ .name = "kernels", .entries = &entry },
+			&options);
 		capture_open(&files, &config);
 		config.capture.enable_dep_gen = true;
 		assert_ok(rp_worker_run(bed.worker, NULL, NULL, 0, &config));
@@ -358,32 +331,22 @@ struct chain_bed {
 
 static void chain_open(struct chain_bed *bed, uint32_t entry)
 {
-	static const struct rp_param params[] = {
-		{ .name = "words",
-		  .kind = RP_ARG_TENSOR,
-		  .dtype = RP_INT64,
-		  .access = RP_INOUT,
-		  .rank = 1,
-		  .shape = { 7 } },
-	};
 	static const struct rp_entry entries[] = { { "chain", chain },
 						   { "dense", dense } };
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
 
-	rp_program_desc_init(&desc);
-	desc.name = "chain";
-	desc.params = params;
-	desc.param_count = COUNT(params);
-	desc.entries = &entries[entry];
-	desc.entry_count = 1;
 	bed_options(&options, 1);
 	/* Without it a kernel that is only noted is quickest: the most records. */
 	options.compute_threads = !entry;
-	bed_prepare(&bed->bed, &desc, &options);
+	capture_prepare(&bed->bed,
+			(struct rp_program_desc){ .name = "chain",
+						  .params = &capture_words,
+						  .param_count = 1,
+						  .entries = &entries[entry] },
+			&options);
 	capture_open(&bed->files, &bed->config);
 	bed->config.capture.enable_dep_gen = true;
-	bed->arg = rp_arg_tensor(TENSOR(bed_shared(4096, 0), RP_INT64, 7));
+	bed->arg = rp_arg_tensor(TENSOR(bed_shared(4096, 0), RP_INT64, 8));
 }
 
 static void chain_close(struct chain_bed *bed)

@@ -18,18 +18,16 @@ struct place_bed {
 	struct rp_run_config config;
 };
 
+static const struct rp_entry nothing = { "nothing", noop_entry };
+
 static void worker_open(struct bed *bed)
 {
-	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
 
-	rp_program_desc_init(&desc);
-	desc.name = "nothing";
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
 	bed_options(&options, 1);
-	bed_prepare(bed, &desc, &options);
+	capture_prepare(
+		bed, (struct rp_program_desc){ .name = "nothing", .entries = &nothing },
+		&options);
 }
 
 static void place_open(struct place_bed *place)
@@ -98,18 +96,16 @@ static void one_that_can_not_be_had_is_told(void **state)
 
 static void prepare_tells_it_as_well(void **state)
 {
-	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
 	struct proc_census before;
 	struct rp_worker_options options;
-	struct rp_program_desc desc;
+	struct rp_program_desc desc = { .size = sizeof(desc),
+					.name = "nothing",
+					.entries = &nothing,
+					.entry_count = 1 };
 	struct rp_program *program;
 	struct rp_worker *worker;
 
 	(void)state;
-	rp_program_desc_init(&desc);
-	desc.name = "nothing";
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
 	assert_ok(rp_program_create(&desc, &program));
 	bed_options(&options, 1);
 	options.capture.enable_dep_gen = true;
@@ -247,8 +243,10 @@ static void captures_leave_no_descriptor_behind(void **state)
 
 static void a_program_has_no_capture_of_its_own(void **state)
 {
-	static const struct rp_entry entries[] = { { "nothing", noop_entry } };
-	struct rp_program_desc desc;
+	struct rp_program_desc desc = { .size = sizeof(desc),
+					.name = "nothing",
+					.entries = &nothing,
+					.entry_count = 1 };
 	struct rp_run_config config;
 	struct rp_program *program;
 
@@ -256,10 +254,6 @@ static void a_program_has_no_capture_of_its_own(void **state)
 	rp_run_config_init(&config);
 	config.capture.enable_dep_gen = true;
 	config.capture.output_dir = "/tmp";
-	rp_program_desc_init(&desc);
-	desc.name = "nothing";
-	desc.entries = entries;
-	desc.entry_count = COUNT(entries);
 	desc.config = &config;
 	assert_int_equal(rp_program_create(&desc, &program), -EINVAL);
 	assert_says("rp_program_create", "captures");

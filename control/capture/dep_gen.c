@@ -51,10 +51,7 @@ static json_t *edges_of(const struct rpi_list *edges)
 	uint32_t i;
 
 	for (i = 0; out && i < edges->count; i++) {
-		if (!rpi_cap_add(out, memory_edge(&at[i], "from", "to"))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out, memory_edge(&at[i], "from", "to"));
 	}
 	return out;
 }
@@ -66,12 +63,9 @@ static json_t *kernels_of(const struct rpi_graph_node *node)
 	uint32_t i;
 
 	for (i = 0; out && i < node->kernels.count; i++) {
-		if (!rpi_cap_add(out, json_pack("{s:o, s:o}", "kernel",
-						rpi_cap_u64(at[i].index), "name",
-						rpi_cap_text(at[i].name)))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out,
+			    json_pack("{s:o, s:o}", "kernel", rpi_cap_u64(at[i].index),
+				      "name", rpi_cap_text(at[i].name)));
 	}
 	return out;
 }
@@ -104,10 +98,7 @@ static json_t *nodes_of(struct rpi_session *session, const struct rpi_graph *gra
 	for (i = 0; out && i < graph->node_count; i++) {
 		if (of != RPI_PLACE_ALL && graph->nodes[i].task->peer != of)
 			continue;
-		if (!rpi_cap_add(out, node_of(session, &graph->nodes[i], i))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out, node_of(session, &graph->nodes[i], i));
 	}
 	return out;
 }
@@ -122,10 +113,7 @@ static json_t *task_edges(const struct rpi_graph *graph, uint32_t of)
 	for (i = 0; out && i < graph->edges.count; i++) {
 		if (of != RPI_PLACE_ALL && graph->nodes[at[i].to].task->peer != of)
 			continue;
-		if (!rpi_cap_add(out, memory_edge(&at[i], "from", "to"))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out, memory_edge(&at[i], "from", "to"));
 	}
 	return out;
 }

@@ -177,7 +177,9 @@ static void add_host(struct reading *in, uint64_t run)
 		return;
 	like.pid = pid_of(in, RP_SPAN_CALLER);
 	json_array_foreach(host, i, span)
+	{
 		add_timed(in, &like, text(in, span, "name"), span);
+	}
 }
 
 static void add_edges(struct reading *in, uint64_t run)

@@ -28,9 +28,12 @@ json_t *rpi_cap_text(const char *text)
 	return json_string(plain);
 }
 
-bool rpi_cap_add(json_t *array, json_t *value)
+void rpi_cap_add(json_t **array, json_t *value)
 {
-	return !json_array_append_new(array, value);
+	if (!json_array_append_new(*array, value))
+		return;
+	json_decref(*array);
+	*array = NULL;
 }
 
 bool rpi_cap_set(json_t *object, const char *key, json_t *value)
@@ -47,7 +50,7 @@ static json_t *processes(struct rpi_session *session)
 	for (peer = 0; all && peer <= peers; peer++) {
 		const char *kind = rpi_session_kind(session, peer, &number);
 
-		rpi_cap_add(all,
+		rpi_cap_add(&all,
 			    json_pack("{s:i, s:s, s:i, s:i}", "peer",
 				      peer < peers ? (int)peer : -1, "kind", kind,
 				      "number", (int)number, "pid", session->pids[peer]));

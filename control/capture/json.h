@@ -17,10 +17,10 @@ json_t *rpi_cap_u64(uint64_t value);
 /* A text that may hold any bytes: what is no UTF-8 becomes '?'. */
 json_t *rpi_cap_text(const char *text);
 
-/* Append; false, and `value` is gone, without memory. */
-bool rpi_cap_add(json_t *array, json_t *value);
+/* Append. Without memory both are gone, and *array is NULL. */
+void rpi_cap_add(json_t **array, json_t *value);
 
-/* Set; likewise. */
+/* Set; false, and `value` is gone, without memory. */
 bool rpi_cap_set(json_t *object, const char *key, json_t *value);
 
 /* Write it, and give it up; NULL is -ENOMEM. 0, or an error with its line. */

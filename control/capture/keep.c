@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "capture/session.h"
 
 struct piece {
 	void *at;
@@ -15,23 +16,21 @@ struct piece {
 
 static int take_piece(struct rpi_keep *keep, const struct rpi_grant *grant)
 {
-	struct piece *piece;
 	const size_t bytes = grant->high - grant->low;
-	void *copy;
+	struct piece *piece;
 
 	if (grant->resident || !(grant->access & RP_OUT) || !bytes)
 		return 0;
-	copy = malloc(bytes);
-	piece = copy ? rpi_list_append(&keep->pieces, 1, sizeof(*piece)) : NULL;
-	if (!piece) {
-		free(copy);
+	piece = rpi_list_append(&keep->pieces, 1, sizeof(*piece));
+	if (!piece)
+		return rpi_session_no_memory();
+	*piece = (struct piece){ (void *)grant->low, malloc(bytes), bytes };
+	if (!piece->copy)
 		return rpi_fail(-ENOMEM,
 				"rp_worker_submit: capture: no memory to keep %zu bytes "
 				"of an argument",
 				bytes);
-	}
-	*piece = (struct piece){ (void *)grant->low, copy, bytes };
-	memcpy(copy, piece->at, bytes);
+	memcpy(piece->copy, piece->at, bytes);
 	return 0;
 }
 
@@ -45,9 +44,8 @@ int rpi_keep_take(struct rpi_keep *keep, struct rpi_plane *plane,
 
 	call.args = calloc(program->param_count + 1, sizeof(*call.args));
 	call.grants = calloc(program->tensor_count + 1, sizeof(*call.grants));
-	err = call.args && call.grants
-		      ? rpi_call_bind(&call, offer->args, offer->nargs)
-		      : rpi_fail(-ENOMEM, "rp_worker_submit: capture: no memory");
+	err = call.args && call.grants ? rpi_call_bind(&call, offer->args, offer->nargs)
+				       : rpi_session_no_memory();
 	for (i = 0; !err && i < call.grant_count; i++)
 		err = take_piece(keep, &call.grants[i]);
 	free(call.args);

@@ -77,10 +77,7 @@ static json_t *kernels_of(const struct rpi_capture_run *run,
 	for (i = 0; out && i < kernels.count; i++) {
 		const struct rpi_cap_kernel *at = kernels.at;
 
-		if (!rpi_cap_add(out, kernel_of(run, &at[i]))) {
-			json_decref(out);
-			out = NULL;
-		}
+		rpi_cap_add(&out, kernel_of(run, &at[i]));
 	}
 	free(kernels.at);
 	return out;
@@ -96,10 +93,7 @@ static json_t *spans_of(const struct rpi_capture_run *run, const struct rpi_seen
 	for (i = 0; out && i < count; i++) {
 		if (!shown(&seen[i]) || seen[i].copy.begin > seen[i].copy.end)
 			continue;
-		if (!rpi_cap_add(out, span_of(run, &seen[i]))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out, span_of(run, &seen[i]));
 	}
 	return out;
 }
@@ -169,10 +163,7 @@ static json_t *tasks_of(struct rpi_session *session, const struct rpi_cap_tasks 
 	for (i = 0; out && i < tasks->tasks.count; i++) {
 		if (of != RPI_PLACE_ALL && at[i].peer != of)
 			continue;
-		if (!rpi_cap_add(out, task_of(session, &at[i]))) {
-			json_decref(out);
-			return NULL;
-		}
+		rpi_cap_add(&out, task_of(session, &at[i]));
 	}
 	return out;
 }
@@ -185,22 +176,21 @@ static json_t *edge_of(const struct rpi_cap_task *from, const struct rpi_cap_tas
 }
 
 /* Those that lead into one task. */
-static bool add_edges(struct rpi_session *session, const struct rpi_cap_tasks *tasks,
-		      const struct rpi_note_task *note, json_t *out)
+static void add_edges(struct rpi_session *session, const struct rpi_cap_tasks *tasks,
+		      const struct rpi_note_task *note, json_t **out)
 {
 	const struct rpi_dep *deps = session->notes.deps.at;
 	const struct rpi_cap_task *to = rpi_cap_task_find(tasks, note->peer, note->seq);
 	uint32_t i;
 
-	for (i = 0; to && i < note->dep_count; i++) {
+	for (i = 0; to && *out && i < note->dep_count; i++) {
 		const struct rpi_dep *dep = &deps[note->dep_at + i];
 		const struct rpi_cap_task *from =
 			rpi_cap_task_find(tasks, dep->peer, dep->seq);
 
-		if (from && !rpi_cap_add(out, edge_of(from, to)))
-			return false;
+		if (from)
+			rpi_cap_add(out, edge_of(from, to));
 	}
-	return true;
 }
 
 /* Into the tasks of one process, or of all. */
@@ -214,14 +204,9 @@ static json_t *edges_of(struct rpi_session *session, const struct rpi_cap_tasks 
 	/* Who followed whom in a run of other tasks says nothing of these. */
 	if (session->pass > 1 && !tasks->matches)
 		return out;
-	for (i = 0; out && i < session->notes.tasks.count; i++) {
-		if (of != RPI_PLACE_ALL && notes[i].peer != of)
-			continue;
-		if (!add_edges(session, tasks, &notes[i], out)) {
-			json_decref(out);
-			return NULL;
-		}
-	}
+	for (i = 0; out && i < session->notes.tasks.count; i++)
+		if (of == RPI_PLACE_ALL || notes[i].peer == of)
+			add_edges(session, tasks, &notes[i], &out);
 	return out;
 }
 
