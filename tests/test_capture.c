@@ -410,6 +410,146 @@ static void a_dispatcher_captures_too(void **state)
 	work_close(&bed);
 }
 
+/* --- Several threads ---------------------------------------------------------- */
+
+#define THREADS 3
+#define ROUNDS	12
+
+struct thread {
+	pthread_t thread;
+	struct work_bed *bed;
+	int64_t *x;
+	int err;
+};
+
+/* One in three of its dispatches is captured. */
+static void *dispatch_some(void *arg)
+{
+	struct thread *thread = arg;
+	const struct rp_arg args[] = { rp_arg_tensor(TENSOR(thread->x, RP_INT64, 8)),
+				       rp_arg_u64(HOW_WELL) };
+
+	for (int i = 0; !thread->err && i < ROUNDS; i++) {
+		struct rp_run_config config = thread->bed->config;
+
+		config.capture.enable_chip_swimlane = i % 3 ? 0 : 2;
+		thread->err =
+			rp_worker_run(thread->bed->bed.worker, NULL, args, 2, &config);
+	}
+	return NULL;
+}
+
+static void captures_and_other_dispatches_take_turns(void **state)
+{
+	(void)state;
+	for (int dispatcher = 0; dispatcher < 2; dispatcher++) {
+		struct thread threads[THREADS] = { 0 };
+		struct rp_worker_options options;
+		struct work_bed bed;
+
+		bed_options(&options, 2);
+		options.dispatcher = dispatcher;
+		work_open_with(&bed, &options);
+		for (int i = 0; i < THREADS; i++) {
+			threads[i].bed = &bed;
+			threads[i].x = bed.x + 64 * (i + 1);
+			assert_int_equal(pthread_create(&threads[i].thread, NULL,
+							dispatch_some, &threads[i]),
+					 0);
+		}
+		for (int i = 0; i < THREADS; i++) {
+			assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
+			assert_int_equal(threads[i].err, 0);
+			assert_int_equal(threads[i].x[0], ROUNDS * 2 * 3);
+		}
+		assert_int_equal(capture_count(&bed.files, ""), THREADS * ROUNDS / 3);
+		assert_int_equal(bed_stats(&bed.bed).dispatches, THREADS * ROUNDS);
+		work_close(&bed);
+	}
+}
+
+static void *run_gated(void *arg)
+{
+	struct thread *thread = arg;
+
+	thread->err = work_run(thread->bed, HOW_GATE);
+	return NULL;
+}
+
+static void a_close_that_comes_to_its_end_ends_a_capture(void **state)
+{
+	struct thread thread = { 0 };
+	struct work_bed bed;
+	json_t *all;
+
+	(void)state;
+	work_open(&bed, 1, 0);
+	bed.config.capture.enable_chip_swimlane = 3;
+	thread.bed = &bed;
+	assert_int_equal(pthread_create(&thread.thread, NULL, run_gated, &thread), 0);
+	gate_await_entered(GATE, 1);
+	assert_int_equal(rp_worker_close(bed.bed.worker, 1000000), -ETIMEDOUT);
+	assert_int_equal(pthread_join(thread.thread, NULL), 0);
+	assert_int_equal(thread.err, -EOWNERDEAD);
+	all = load(&bed, "dispatch_1/" FILE_1);
+	assert_int_equal(capture_number(all, "status"), -EOWNERDEAD);
+	json_decref(all);
+	assert_int_equal(work_run(&bed, HOW_WELL), -ESHUTDOWN);
+	assert_int_equal(capture_count(&bed.files, ""), 1);
+	work_close(&bed);
+}
+
+static int plain_work(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	(void)nargs;
+	return capture_count_up(chip, "plain", args, 1);
+}
+
+static void a_chip_worker_captures_calls_but_not_loading(void **state)
+{
+	static const struct rp_entry entry = { "plain", plain_work };
+	const struct rp_program_desc desc = { .size = sizeof(desc),
+					      .name = "plain",
+					      .params = &capture_words,
+					      .param_count = 1,
+					      .entries = &entry,
+					      .entry_count = 1 };
+	struct rp_chip_worker_options options;
+	struct rp_worker_options base;
+	struct rp_chip_worker *worker;
+	struct rp_run_config config;
+	struct rp_program *program;
+	struct capture_bed files;
+	struct rp_arg arg;
+	json_t *all;
+
+	(void)state;
+	capture_open(&files, &config);
+	bed_options(&base, 1);
+	base.capture = config.capture;
+	base.capture.enable_chip_swimlane = 3;
+	rp_chip_worker_options_init(&options);
+	options.worker = &base;
+	assert_ok(rp_program_create(&desc, &program));
+	assert_ok(rp_chip_worker_open(&options, &worker));
+	arg = rp_arg_tensor(TENSOR(bed_shared(4096, 0), RP_INT64, 8));
+	assert_ok(rp_chip_worker_run(worker, program, &arg, 1, NULL, NULL));
+	assert_int_equal(capture_count(&files, ""), 1);
+	/* The first was the loading. */
+	all = load(&(struct work_bed){ .files = files }, "dispatch_2/" FILE_1);
+	capture_check_swimlane(all, 3);
+	assert_string_equal(capture_text(all, "program"), "plain");
+	assert_string_equal(
+		capture_text(json_array_get(capture_array(all, "tasks"), 0), "entry"),
+		"plain");
+	json_decref(all);
+	assert_ok(rp_chip_worker_close(worker, RP_WAIT_FOREVER));
+	rp_chip_worker_free(worker);
+	rp_program_free(program);
+	capture_close(&files);
+	rp_shared_free(arg.u.tensor.data);
+}
+
 static void many_dispatches_have_a_place_each(void **state)
 {
 	struct work_bed bed;
@@ -501,6 +641,9 @@ int main(void)
 		PROCESS_TEST(earlier_dispatches_end_first),
 		PROCESS_TEST(an_attached_trace_is_not_disturbed),
 		PROCESS_TEST(a_dispatcher_captures_too),
+		PROCESS_TEST(captures_and_other_dispatches_take_turns),
+		PROCESS_TEST(a_close_that_comes_to_its_end_ends_a_capture),
+		PROCESS_TEST(a_chip_worker_captures_calls_but_not_loading),
 		PROCESS_TEST(many_dispatches_have_a_place_each),
 		PROCESS_TEST(one_call_captures_too),
 		PROCESS_TEST(recordings_and_benchmarks_refuse),

@@ -67,8 +67,10 @@ int rpi_labels_create(struct rpi_labels *labels, const struct rp_worker *worker)
 	uint32_t i;
 	int err = 0;
 
-	*labels = (struct rpi_labels){ .worker = worker,
-				       .program_count = worker->program_count };
+	*labels = (struct rpi_labels){ .worker = worker };
+	/* Acquire: the programs below it are there. */
+	labels->program_count =
+		atomic_load_explicit(&worker->plane.program_count, memory_order_acquire);
 	labels->programs = calloc(labels->program_count, sizeof(*labels->programs));
 	if (!labels->programs)
 		err = -ENOMEM;

@@ -41,7 +41,8 @@ struct rp_worker;
  *             -EOPNOTSUPP  the run has ended well, but can't be replayed: the
  *                          orchestration copies, takes a comm domain, asks for the run's
  *                          number, or names memory that is an argument's only in part;
- *                          or nothing has run: the worker has a dispatcher
+ *                          or nothing has run: the worker has a dispatcher, or a
+ *                          capture is asked for
  *             -ENOMEM
  *             other        what rp_worker_run() returns
  */
@@ -61,6 +62,7 @@ RP_API int rp_worker_record(struct rp_worker *worker, struct rp_program *program
  *             -EINVAL  a NULL; what a replay is refused for; nothing was enqueued
  *             -EFAULT  memory of the orchestration's own has been freed
  *             -ESTALE  the worker was freed
+ *             -EOPNOTSUPP  a capture is asked for
  *             other    what rp_worker_run() returns
  */
 RP_API int rp_recording_run(struct rp_recording *recording, const struct rp_arg *args,

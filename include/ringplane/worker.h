@@ -282,7 +282,8 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  * Threads     any, several at once; served in order of arrival.
  * Blocks      while two dispatches are in flight, another thread is submitting, a
  *             ring is full, or a busy process has some hundred new regions yet to
- *             take note of; with a dispatcher, while its queue is full.
+ *             take note of; with a dispatcher, while its queue is full. One that
+ *             is captured, until it has ended.
  * Returns     0            accepted
  *             -EINVAL      argument count, kind, dtype, rank, shape, contiguity; the
  *                          config's size; program NULL of several
