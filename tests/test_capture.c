@@ -550,6 +550,50 @@ static void a_chip_worker_captures_calls_but_not_loading(void **state)
 	rp_shared_free(arg.u.tensor.data);
 }
 
+#define MANY 9000
+
+static int many_kernels(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
+{
+	(void)nargs;
+	return capture_count_up(chip, "one of many", args, MANY);
+}
+
+/* Four times what a ring holds, and quickly made. */
+static void no_kernel_is_lost(void **state)
+{
+	static const struct rp_entry entry = { "many", many_kernels };
+
+	(void)state;
+	for (uint32_t threads = 0; threads <= 2; threads += 2) {
+		struct rp_worker_options options;
+		struct work_bed bed = { 0 };
+		const json_t *task;
+		json_t *all;
+
+		bed_options(&options, 1);
+		options.compute_threads = threads;
+		capture_prepare(&bed.bed,
+				(struct rp_program_desc){ .name = "many",
+							  .params = &capture_words,
+							  .param_count = 1,
+							  .entries = &entry },
+				&options);
+		capture_open(&bed.files, &bed.config);
+		bed.config.capture.enable_chip_swimlane = 4;
+		bed.x = bed_shared(4096, 0);
+		bed.args[0] = rp_arg_tensor(TENSOR(bed.x, RP_INT64, 8));
+		assert_ok(rp_worker_run(bed.bed.worker, NULL, bed.args, 1, &bed.config));
+		assert_int_equal(bed.x[0], MANY);
+		all = load(&bed, "dispatch_1/" FILE_1);
+		capture_check_swimlane(all, 4);
+		assert_true(json_is_true(json_object_get(all, "whole")));
+		task = json_array_get(capture_array(all, "tasks"), 0);
+		assert_int_equal(json_array_size(capture_array(task, "kernels")), MANY);
+		json_decref(all);
+		work_close(&bed);
+	}
+}
+
 static void many_dispatches_have_a_place_each(void **state)
 {
 	struct work_bed bed;
@@ -644,6 +688,7 @@ int main(void)
 		PROCESS_TEST(captures_and_other_dispatches_take_turns),
 		PROCESS_TEST(a_close_that_comes_to_its_end_ends_a_capture),
 		PROCESS_TEST(a_chip_worker_captures_calls_but_not_loading),
+		PROCESS_TEST(no_kernel_is_lost),
 		PROCESS_TEST(many_dispatches_have_a_place_each),
 		PROCESS_TEST(one_call_captures_too),
 		PROCESS_TEST(recordings_and_benchmarks_refuse),

@@ -12,7 +12,7 @@
 /* Between two looks: often enough that no ring comes round meanwhile, seldom enough that
  * the run is not disturbed. */
 #define LOOK_NS_MIN 20000
-#define LOOK_NS_MAX 500000
+#define LOOK_NS_MAX 160000
 
 /* A ring that has so many new records is filling fast. */
 #define MANY (RPI_SPAN_RING / 8)

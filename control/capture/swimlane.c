@@ -102,9 +102,10 @@ static bool is_phase(const struct rpi_seen *seen)
 {
 	const uint32_t name = rpi_seen_name(seen);
 
-	return name < RPI_SPAN_COUNT &&
-	       (rpi_span_domain(name) & (RPI_TRACE_HOST | RPI_TRACE_DEVICE)) &&
-	       !rpi_cap_is_whole(seen);
+	return name == RPI_SPAN_PAUSE ||
+	       (name < RPI_SPAN_COUNT &&
+		(rpi_span_domain(name) & (RPI_TRACE_HOST | RPI_TRACE_DEVICE)) &&
+		!rpi_cap_is_whole(seen));
 }
 
 static bool is_run(const struct rpi_seen *seen)

@@ -275,6 +275,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		if (task->op == RPI_OP_RUN)
 			step(chip, task, STEP_WRITEBACK, at);
 		step(chip, task, STEP_ALL, began);
+		rpi_trace_await_room(&chip->tracer, NULL);
 	}
 	rpi_count(&chip->self->counts.tasks, 1);
 }

@@ -12,9 +12,7 @@ static void record(struct rpi_runtime *runtime, enum rpi_trace_name name, uint64
 	struct rpi_trace_of of = runtime->of;
 
 	of.value = value;
-	/* A graph is whole or of no use; its run is not timed. */
-	if (runtime->noted & RPI_TRACE_GRAPH)
-		rpi_trace_await_room(&runtime->config.tracer);
+	rpi_trace_await_room(&runtime->config.tracer, &runtime->of);
 	rpi_trace_record(&runtime->config.tracer, name, begin, end, &of);
 }
 

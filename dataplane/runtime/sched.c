@@ -17,6 +17,9 @@ void rpi_sched_note(struct rpi_hand *hand, uint64_t index, uint64_t submitted,
 		rpi_trace_record(tracer, RPI_SPAN_DEVICE_KERNEL, began, end, &of);
 	if (hand->runtime->noted & RPI_TRACE_LIFE)
 		rpi_trace_record(tracer, RPI_SPAN_KERNEL_LIFE, submitted, ready, &of);
+	/* Its followers wait with this thread; better than a record that is lost. */
+	if (hand->runtime->noted)
+		rpi_trace_await_room(tracer, &hand->runtime->of);
 }
 
 static void fold(struct rpi_hand *hand, uint64_t *first_io, uint64_t *last_io)

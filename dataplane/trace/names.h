@@ -40,6 +40,8 @@
 	X(KERNEL_NAME, NAMES, "kernel.name")                                      \
 	/* When it was submitted, and when it could start. */                     \
 	X(KERNEL_LIFE, LIFE, "kernel.life")                                       \
+	/* The chip waited for the capture's reader, between kernels. */          \
+	X(PAUSE, NAMES, "capture.pause")                                          \
 	/* It follows kernel `begin`; `end` says why: runtime/note.h. */          \
 	X(KERNEL_EDGE, GRAPH, "kernel.edge")
 

@@ -122,23 +122,32 @@ static struct rpi_trace_ring *ring_of(const struct rpi_tracer *tracer)
 	return &tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
 }
 
-void rpi_trace_await_room(const struct rpi_tracer *tracer)
+static bool is_behind(const struct rpi_trace_ring *ring, uint64_t reader)
+{
+	/* Relaxed: a hint, like `head`. */
+	return reader && get(&ring->head) - (reader - 1) > RPI_SPAN_RING / 2;
+}
+
+void rpi_trace_await_room(const struct rpi_tracer *tracer, const struct rpi_trace_of *of)
 {
 	const struct timespec moment = { .tv_nsec = ROOM_LOOK_NS };
 	struct rpi_trace_ring *ring = ring_of(tracer);
-	uint64_t seen = get(&ring->reader);
+	uint64_t reader = get(&ring->reader), begin;
 	uint32_t looks = 0;
 
-	/* Relaxed: a hint, like `head`. */
-	while (seen && get(&ring->head) - (seen - 1) > RPI_SPAN_RING / 2 &&
-	       looks++ < ROOM_LOOKS) {
-		const uint64_t before = seen;
+	if (rpi_likely(!is_behind(ring, reader)))
+		return;
+	begin = rpi_clock_ticks();
+	while (is_behind(ring, reader) && looks++ < ROOM_LOOKS) {
+		const uint64_t before = reader;
 
 		nanosleep(&moment, NULL);
-		seen = get(&ring->reader);
-		if (seen != before)
+		reader = get(&ring->reader);
+		if (reader != before)
 			looks = 0;
 	}
+	if (of)
+		rpi_trace_record(tracer, RPI_SPAN_PAUSE, begin, rpi_clock_ticks(), of);
 }
 
 /* 1 it is whole and was copied, 0 it is not there yet, -1 it is gone. */

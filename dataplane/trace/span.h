@@ -5,7 +5,7 @@
  *
  * With nobody attached a span is one load and one branch. Recording never waits, calls
  * the system or allocates: what nobody has read is written over, and the reader counts
- * it.
+ * it. Only between things that are timed, and only for a capture, does anybody wait.
  *
  * Memory order. T1: the writer takes a record by marking `seq` busy, fills it and stores
  * `seq` release; the reader loads `seq` acquire, copies, fences, and looks at `seq`
@@ -156,9 +156,12 @@ __attribute__((noinline)) void rpi_trace_record(const struct rpi_tracer *tracer,
 						uint64_t end,
 						const struct rpi_trace_of *of);
 
-/* What is to be recorded next is of no use without the rest: where a capture reads, wait
- * until it has caught up, but not when it seems to have stopped. */
-void rpi_trace_await_room(const struct rpi_tracer *tracer);
+/*
+ * Where a capture reads this thread's ring, wait until it has caught up, but not when it
+ * seems to have stopped. For where nothing is being timed: between kernels, and tasks.
+ * The pause is recorded, if `of` is not NULL.
+ */
+void rpi_trace_await_room(const struct rpi_tracer *tracer, const struct rpi_trace_of *of);
 
 /* Turn some bits off and some on. */
 static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t off)
