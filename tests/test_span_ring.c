@@ -12,6 +12,7 @@ struct bed {
 	struct rpi_tracer tracer;
 	struct rpi_trace_ring *ring; /* to be read */
 	uint64_t at, dropped;
+	_Atomic uint32_t stop;
 };
 
 /* Records go to the ring that is shared, as if the other were another thread's. */
@@ -262,6 +263,51 @@ static void several_threads_lose_nothing_uncounted(void **state)
 
 #define RING_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void *read_and_say(void *arg)
+{
+	struct bed *bed = arg;
+	uint64_t number;
+
+	while (!atomic_load(&bed->stop)) {
+		while (take(bed, &number))
+			;
+		atomic_store(&bed->ring->reader, bed->at + 1);
+	}
+	return NULL;
+}
+
+static void who_waits_for_a_capture_loses_nothing(void **state)
+{
+	struct bed *bed = *state;
+	pthread_t reader;
+
+	atomic_store(&bed->ring->reader, 1);
+	assert_int_equal(pthread_create(&reader, NULL, read_and_say, bed), 0);
+	for (uint64_t i = 1; i <= 8 * RPI_SPAN_RING; i++) {
+		rpi_trace_await_room(&bed->tracer, NULL);
+		record(bed, i);
+	}
+	atomic_store(&bed->stop, 1);
+	assert_int_equal(pthread_join(reader, NULL), 0);
+	assert_int_equal(bed->dropped, 0);
+}
+
+/* One that has stopped, or is gone, is not waited for for ever; and without one nobody
+ * waits at all. */
+static void nobody_waits_for_a_reader_that_stands_still(void **state)
+{
+	struct bed *bed = *state;
+	uint64_t before;
+
+	for (uint64_t i = 1; i <= RPI_SPAN_RING; i++)
+		record(bed, i);
+	before = atomic_load(&bed->ring->head);
+	rpi_trace_await_room(&bed->tracer, NULL);
+	atomic_store(&bed->ring->reader, 1);
+	rpi_trace_await_room(&bed->tracer, NULL);
+	assert_int_equal(atomic_load(&bed->ring->head), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +321,8 @@ int main(void)
 			a_record_that_a_dead_process_left_half_written_holds_up_one_lap),
 		RING_TEST(a_head_of_nonsense_ends_no_reader),
 		RING_TEST(several_threads_lose_nothing_uncounted),
+		RING_TEST(who_waits_for_a_capture_loses_nothing),
+		RING_TEST(nobody_waits_for_a_reader_that_stands_still),
 	};
 
 	return cmocka_run_group_tests_name("span_ring", tests, NULL, NULL);
