@@ -24,6 +24,9 @@
  * tensors, host memory that is no argument, windows of a persistent worker that are not
  * reset. Callbacks and the orchestration run twice; rp_run_pass() tells it which run it
  * is. If the first run fails there is no second one.
+ *
+ * Spec: 004, RunConfig (the capture fields); 001, Bounded Asynchronous Dispatch (two-pass
+ * swimlane)
  */
 #ifndef RINGPLANE_CAPTURE_H
 #define RINGPLANE_CAPTURE_H
