@@ -17,14 +17,14 @@ packages=(
 	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev systemtap-sdt-dev
 	libjansson-dev libpopt-dev libgsl-dev)
 test_packages=(
-	g++=g++ readelf=binutils strace=strace dot=graphviz libcmocka-dev)
+	g++=g++ readelf=binutils strace=strace  libcmocka-dev)
 docs_packages=(doxygen=doxygen)
 bench_packages=(
 	gnuplot=gnuplot-nox libucx-dev libzmq3-dev libopenmpi-dev mpirun=openmpi-bin)
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
 	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux
-	chromium=chromium)
+	chromium=chromium dot=graphviz)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;
