@@ -10,6 +10,7 @@
 
 #define RPI_SPAN_NAMES(X)                                                         \
 	/* The caller's process. */                                               \
+	X(QUEUE, HOST, "host.queue")                                              \
 	X(SUBMIT, HOST, "host.submit")                                            \
 	X(SUBMIT_FRAME, HOST, "host.submit.frame")                                \
 	X(SUBMIT_BIND, HOST, "host.submit.bind")                                  \
