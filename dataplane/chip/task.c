@@ -219,8 +219,9 @@ static const enum rpi_trace_name step_names[][2] = {
 	[STEP_ALL] = { RPI_SPAN_CHIP_RUN, RPI_SPAN_CALLBACK_RUN },
 };
 
-static inline uint64_t step(const struct rp_chip *chip, const struct rpi_task_body *task,
-			    enum step which, uint64_t began)
+static RPI_ALWAYS_INLINE uint64_t step(const struct rp_chip *chip,
+				       const struct rpi_task_body *task, enum step which,
+				       uint64_t began)
 {
 	if (rpi_likely(!began))
 		return 0;

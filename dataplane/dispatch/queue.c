@@ -296,7 +296,7 @@ static int submit(struct rpi_queue *queue, struct rpi_request *request,
 	atomic_store_explicit(&handles->slots[request->handle_idx].queued, RPI_QUEUED_YES,
 			      memory_order_relaxed);
 	request->began = began;
-	request->queued = rpi_unlikely(began) ? rpi_clock_ticks() : 0;
+	request->queued = rpi_trace_open(&queue->plane->tracer, RPI_TRACE_HOST);
 	queue_up(queue, request);
 	return 0;
 }

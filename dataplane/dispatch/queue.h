@@ -28,7 +28,7 @@ struct rpi_request {
 	bool has_config;
 	const struct rp_capture *capture; /* the submitter's, who waits; NULL: none */
 	_Atomic uint32_t passed;	  /* of a mark; futex */
-	/* Ticks: its submit, and when it was queued; 0: nobody wants to know. */
+	/* Ticks: its submit, and when it was queued; 0: nobody wanted to know. */
 	uint64_t began, queued;
 	struct rp_run_config config;
 	struct rp_arg *args;	  /* [largest parameter count], behind this */

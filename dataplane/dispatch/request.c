@@ -13,10 +13,12 @@
 
 /* Its time in the queue, once its run has a number. Not of one that was queued before
  * anybody wanted to know. */
-static inline void note_queued(struct rpi_plane *plane, const struct rpi_request *request,
-			       uint64_t taken, uint64_t run_seq)
+static RPI_ALWAYS_INLINE void note_queued(struct rpi_plane *plane,
+					  const struct rpi_request *request,
+					  uint64_t taken, uint64_t run_seq)
 {
-	if (rpi_unlikely(taken && request->queued))
+	/* The first: code that a build without host spans drops. */
+	if ((RPI_TRACE_HOST & RPI_TRACE_BUILT) && rpi_unlikely(taken && request->queued))
 		rpi_run_span_record(plane, RPI_SPAN_QUEUE, request->queued, taken,
 				    run_seq, request->program_idx);
 }
@@ -91,7 +93,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request, uint6
 
 void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)
 {
-	const uint64_t taken = rpi_trace_open(&plane->tracer, RPI_TRACE_RUN);
+	const uint64_t taken = rpi_trace_open(&plane->tracer, RPI_TRACE_HOST);
 	uint32_t handle_idx = request->handle_idx;
 	struct rp_run *run;
 	int err;

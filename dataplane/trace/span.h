@@ -171,8 +171,13 @@ static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t
 	atomic_fetch_or_explicit(&trace->wanted, on, memory_order_relaxed);
 }
 
-/* Which of these domains somebody wants spans of. */
-static inline uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer, uint32_t domains)
+/*
+ * Which of these domains somebody wants spans of. Like what builds on it, inlined before
+ * anything else is: then a build without them drops the code that they guard, functions
+ * that are called from nowhere else too.
+ */
+static RPI_ALWAYS_INLINE uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer,
+						   uint32_t domains)
 {
 	if (!(domains & RPI_TRACE_BUILT))
 		return 0;
@@ -182,22 +187,25 @@ static inline uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer, uint32_
 }
 
 /* Whether there is one. */
-static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
+static RPI_ALWAYS_INLINE bool rpi_trace_wants(const struct rpi_tracer *tracer,
+					      uint32_t domains)
 {
 	return rpi_unlikely(rpi_trace_wanted(tracer, domains) != 0);
 }
 
 /* The beginning of a span: 0 when nobody wants it, and then the rest of it is a branch
  * on that. */
-static inline uint64_t rpi_trace_open(const struct rpi_tracer *tracer, uint32_t domains)
+static RPI_ALWAYS_INLINE uint64_t rpi_trace_open(const struct rpi_tracer *tracer,
+						 uint32_t domains)
 {
 	return rpi_trace_wants(tracer, domains) ? rpi_clock_ticks() : 0;
 }
 
 /* The end of a span that began at `begin`, and the beginning of what comes after. */
-static inline uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
-				       enum rpi_trace_name name, uint64_t begin,
-				       const struct rpi_trace_of *of)
+static RPI_ALWAYS_INLINE uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
+						  enum rpi_trace_name name,
+						  uint64_t begin,
+						  const struct rpi_trace_of *of)
 {
 	uint64_t end;
 
