@@ -44,7 +44,15 @@
 	/* The chip waited for the capture's reader, between kernels. */          \
 	X(PAUSE, NAMES, "capture.pause")                                          \
 	/* It follows kernel `begin`; `end` says why: runtime/note.h. */          \
-	X(KERNEL_EDGE, GRAPH, "kernel.edge")
+	X(KERNEL_EDGE, GRAPH, "kernel.edge")                                      \
+	/* A scope has ended: a part of what is told of it; runtime/mark.h. */    \
+	X(SCOPE, SCOPES, "scope")                                                 \
+	/* Around an entry: when, and rpi_pmu_sum() in `value`; in `begin` and    \
+	 * `end` how long its counters were on, and in how much of that they      \
+	 * counted; a count, and in `value` of what: trace/pmu.h. */              \
+	X(PMU_TIME, PMU, "pmu.time")                                              \
+	X(PMU_ON, PMU, "pmu.on")                                                  \
+	X(PMU_COUNT, PMU, "pmu.count")
 
 enum rpi_trace_name {
 #define RPI_SPAN_ID(id, domain, name) RPI_SPAN_##id,

@@ -46,19 +46,27 @@
 #define RPI_TRACE_LATENCY 8u /* the histogram; see latency.h */
 #define RPI_TRACE_EDGES	  16u
 /* Wanted by captures alone. */
-#define RPI_TRACE_NAMES 32u /* of kernels */
-#define RPI_TRACE_LIFE	64u
-#define RPI_TRACE_GRAPH 128u
-#define RPI_TRACE_NOTES (RPI_TRACE_NAMES | RPI_TRACE_LIFE | RPI_TRACE_GRAPH)
+#define RPI_TRACE_NAMES	 32u /* of kernels */
+#define RPI_TRACE_LIFE	 64u
+#define RPI_TRACE_GRAPH	 128u
+#define RPI_TRACE_SCOPES 256u
+#define RPI_TRACE_NOTES \
+	(RPI_TRACE_NAMES | RPI_TRACE_LIFE | RPI_TRACE_GRAPH | RPI_TRACE_SCOPES)
+#define RPI_TRACE_PMU  512u
+#define RPI_TRACE_ARGS 1024u /* in pipes, not in rings; see pipe.h */
+/* What is done around entries. */
+#define RPI_TRACE_ENTRY (RPI_TRACE_PMU | RPI_TRACE_ARGS)
 /* No spans: the worker's options want captures, so look at each dispatch. */
 #define RPI_TRACE_CAPTURE 0x80000000u
 #define RPI_TRACE_SPANS                                                            \
 	(RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_EDGES | \
-	 RPI_TRACE_NOTES)
+	 RPI_TRACE_NOTES | RPI_TRACE_ENTRY)
 
-#define RPI_TRACE_BUILT                                                                \
-	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST | RPI_TRACE_EDGES : 0u) |               \
-	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_NOTES : 0u) | \
+#define RPI_TRACE_BUILT                                                          \
+	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST | RPI_TRACE_EDGES : 0u) |         \
+	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_NOTES | \
+				RPI_TRACE_ENTRY                                  \
+		      : 0u) |                                                    \
 	 RPI_TRACE_LATENCY | RPI_TRACE_CAPTURE)
 
 /* Records of one process's ring; a power of two. */
@@ -106,7 +114,8 @@ struct rpi_trace_log {
 	struct rpi_trace_ring rings[RPI_TRACE_RINGS];
 };
 
-/* The region: this, then the logs of each peer and of the caller's process. */
+/* The region: this, then the logs of each peer and of the caller's process, then the
+ * pipes of the peers. */
 struct rpi_trace {
 	struct rpi_board board;
 	/* Changed by attach and detach only; read for each span. */
@@ -118,10 +127,13 @@ struct rpi_trace {
 /* One that nobody attaches to, for what is used without a worker. Has no logs. */
 extern struct rpi_trace rpi_trace_idle;
 
+struct rpi_pipe;
+
 /* A process's way to it. */
 struct rpi_tracer {
 	struct rpi_trace *trace;
 	struct rpi_trace_log *log;
+	struct rpi_pipe *pipe; /* NULL: of the caller's process */
 };
 
 /* What a span is about. */

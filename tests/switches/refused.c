@@ -45,6 +45,29 @@ static int spans_of(struct rp_worker *worker, uint32_t what, enum rp_span_domain
 	return found;
 }
 
+/* A capture: each flag alone. */
+static void judge_capture(struct rp_worker *worker, uint32_t which, bool built)
+{
+	static const char *const names[] = { "swimlane", "dep_gen", "pmu", "dump_args",
+					     "scope_stats" };
+	struct rp_run_config config;
+	int err;
+
+	rp_run_config_init(&config);
+	config.capture.enable_chip_swimlane = which == 0;
+	config.capture.enable_dep_gen = which == 1;
+	config.capture.enable_pmu = which == 2;
+	config.capture.enable_dump_args = which == 3;
+	config.capture.enable_scope_stats = which == 4;
+	config.capture.output_dir = "captures"; /* run.sh says where that is */
+	err = rp_worker_run(worker, NULL, NULL, 0, &config);
+	/* A machine may have no counters. */
+	if (!built)
+		expect(err, -EOPNOTSUPP, names[which]);
+	else if (which != 2)
+		expect(err, 0, names[which]);
+}
+
 static void judge(struct rp_worker *worker, uint32_t what, enum rp_span_domain domain,
 		  bool built, const char *name)
 {
@@ -78,6 +101,9 @@ int main(void)
 	judge(worker, RP_TRACE_HOST, RP_SPAN_HOST, SIMPLER_HOST_STRACE, "host spans");
 	judge(worker, RP_TRACE_DEVICE, RP_SPAN_DEVICE, SIMPLER_DFX, "device spans");
 	judge(worker, RP_TRACE_KERNELS, RP_SPAN_DEVICE, SIMPLER_DFX, "kernels");
+	for (uint32_t which = 0; which < 5; which++)
+		judge_capture(worker, which,
+			      SIMPLER_DFX && (SIMPLER_HOST_STRACE || which));
 	rp_worker_close(worker, RP_WAIT_FOREVER);
 	rp_worker_free(worker);
 	err = rp_benchmark(program, NULL, 0, 1, 0, NULL, &stats);

@@ -27,7 +27,7 @@ build()
 		-DRINGPLANE_TESTS=ON "-D$2=OFF" >"$work/$1.log"
 	ninja -C "$work/$1" -j "$jobs" switches_refused >"$work/$1.log" ||
 		{ cat "$work/$1.log" >&2; fail "$2=OFF does not build"; }
-	"$work/$1/tests/switches_refused" || fail "$2=OFF: see above"
+	(cd "$work/$1" && tests/switches_refused) || fail "$2=OFF: see above"
 }
 
 # users NAME SYMBOL: the objects of the library that call it.
