@@ -268,8 +268,9 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		rpi_server_loaded(chip, chip->rx.next_seq);
 	at = step(chip, task, STEP_BIND, at);
 	if (!status)
-		status = rpi_unlikely(began) ? rpi_server_observe(chip, task, run_entry)
-					     : run_entry(chip, task);
+		status = (RPI_TRACE_ENTRY & RPI_TRACE_BUILT) && rpi_unlikely(began)
+				 ? rpi_server_observe(chip, task, run_entry)
+				 : run_entry(chip, task);
 	at = step(chip, task, STEP_RUN, at);
 	if (!status && task->arg_lines)
 		status = rpi_server_bring_out(chip);

@@ -95,7 +95,7 @@ int rpi_runtime_furnish(struct rpi_runtime *runtime)
 	outermost->ring = &runtime->arena->rings[0];
 	outermost->first_seq = outermost->heap = RPI_UNPINNED;
 	runtime->marked = 0;
-	if (rpi_unlikely(runtime->noted & RPI_TRACE_SCOPES))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
 		rpi_mark_begin(runtime);
 	return 0;
 }
@@ -132,7 +132,7 @@ int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_o
 		vacate(runtime);
 	}
 	runtime->running = false;
-	if (rpi_unlikely(runtime->noted))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_NOTES)))
 		rpi_note_end(runtime);
 	if (!rpi_fault_is(fault))
 		return 0;
@@ -171,7 +171,7 @@ int rpi_runtime_ring_state(struct rpi_runtime *runtime, uint32_t ring_idx,
 		   ring->edges.peak);
 	fill_usage(&state_out->overlap_map, runtime->arena->uses->size,
 		   runtime->arena->uses->count, runtime->arena->uses->peak);
-	if (runtime->noted & RPI_TRACE_SCOPES)
+	if (rpi_runtime_noted(runtime, RPI_TRACE_SCOPES))
 		rpi_mark_unite(runtime, ring_idx, state_out);
 	return 0;
 }

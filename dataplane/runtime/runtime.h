@@ -151,6 +151,14 @@ struct rpi_runtime {
 	struct rpi_hand *crew; /* [config.compute_threads] */
 };
 
+/* Which of these bits of RPI_TRACE_NOTES are wanted. A build without them drops what it
+ * guards. */
+static RPI_ALWAYS_INLINE uint32_t rpi_runtime_noted(const struct rpi_runtime *runtime,
+						    uint32_t bits)
+{
+	return bits & RPI_TRACE_BUILT ? runtime->noted & bits : 0;
+}
+
 /* 0, or -ENOMEM, -EAGAIN with an error line. */
 int rpi_runtime_open(const struct rpi_runtime_config *config,
 		     struct rpi_runtime **runtime_out);

@@ -50,7 +50,7 @@ int rpi_runtime_scope_begin(struct rpi_runtime *runtime, enum rp_scope_kind kind
 	scope->ring = &runtime->arena->rings[scope->ring_idx];
 	scope->first_seq = RPI_UNPINNED;
 	scope->heap = RPI_UNPINNED;
-	if (rpi_unlikely(runtime->noted & RPI_TRACE_SCOPES))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
 		rpi_mark_begin(runtime);
 	return 0;
 }
@@ -79,7 +79,7 @@ void rpi_scope_close(struct rpi_runtime *runtime)
 	struct rpi_scope *scope = &runtime->scopes[runtime->depth];
 	struct rpi_ring *ring = scope->ring;
 
-	if (rpi_unlikely(runtime->noted & RPI_TRACE_SCOPES))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
 		rpi_mark_end(runtime);
 	/* Outputs of plain kernels have no other keeper than the scope. */
 	if (rpi_unlikely(runtime->outstanding) && ring->plain_end > ring->tail)

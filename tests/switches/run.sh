@@ -45,13 +45,14 @@ expect()
 	[ "$found" = "$3" ] || fail "$1: $2 is called by '$found', expected '$3'"
 }
 
-# Spans of a run in the caller's process: no host span is left but of who measures
-# latencies, and that is none.
+# No span of a run in the caller's process.
 build host SIMPLER_HOST_STRACE
 expect host rpi_run_span_record ""
-expect host rpi_trace_record "sched.c.o task.c.o "
 
-# What records in a device: the entry's task, and the kernels.
+# Nothing of kernels and scopes, and nothing around entries.
 build device SIMPLER_DFX
-expect device rpi_trace_record "task.c.o timing.c.o "
+for symbol in rpi_note_before rpi_note_after rpi_note_end rpi_mark_begin rpi_mark_end \
+	rpi_server_observe; do
+	expect device $symbol ""
+done
 echo "switches: ok"
