@@ -58,7 +58,11 @@ cppcheck: lint
 model: deps
 	@tests/model/run.sh
 
+# The library with each of its switches off.
+switches: deps
+	@tests/switches/run.sh . $(JOBS)
+
 clean:
 	rm -rf build build-*
 
-.PHONY: all test demo docs deps check-format format lint tidy cppcheck model clean
+.PHONY: all test demo docs deps check-format format lint tidy cppcheck model switches clean

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <popt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include <ringplane/stats.h>
 
 #include "base/error.h"
+
+/* Room for a worker's counters in any format. */
+#define TEXT_BYTES 32768
 
 enum {
 	EXIT_OK = 0,
@@ -68,26 +72,74 @@ static int parse(int argc, const char **argv, struct top_options *o)
 	return ret;
 }
 
-static int print_worker(const struct top_options *o, uint32_t nth,
-			const struct rp_worker_stats *stats,
-			const struct rp_latency *latency)
+/* What the workers of the process count. */
+struct top_text {
+	const char *at; /* what is to be printed next */
+	char text[TEXT_BYTES];
+};
+
+struct top_texts {
+	uint32_t count;
+	struct top_text *texts;
+};
+
+static int add_worker(struct top_texts *all, const struct top_options *o,
+		      const struct rp_worker_stats *stats,
+		      const struct rp_latency *latency)
 {
 	enum rp_stats_format format = o->json	      ? RP_STATS_JSON
 				      : o->prometheus ? RP_STATS_PROMETHEUS
 						      : RP_STATS_TEXT;
-	static char text[32768];
-	char labels[64];
+	struct top_text *texts =
+		realloc(all->texts, (all->count + 1) * sizeof(*all->texts));
+	char labels[64], *text;
+	size_t used = 0;
 	int ret;
 
-	rpi_format(labels, sizeof(labels), "pid=\"%d\",worker=\"%u\"", o->pid, nth);
-	ret = rp_stats_print(stats, latency, format, labels, text, sizeof(text));
-	if (ret < 0)
-		return ret;
+	if (!texts)
+		return rpi_fail(-ENOMEM, "top: no memory");
+	all->texts = texts;
+	text = texts[all->count].text;
+	rpi_format(labels, sizeof(labels), "pid=\"%d\",worker=\"%u\"", o->pid,
+		   all->count);
 	if (format == RP_STATS_TEXT)
-		printf("# process %d, worker %u%s\n", o->pid, nth,
-		       latency->measured ? "" : ", latencies are not measured");
-	fputs(text, stdout);
-	return 0;
+		used = (size_t)rpi_format(
+			text, TEXT_BYTES, "# process %d, worker %u%s\n", o->pid,
+			all->count,
+			latency->measured ? "" : ", latencies are not measured");
+	ret = rp_stats_print(stats, latency, format, labels, text + used,
+			     TEXT_BYTES - used);
+	all->count += ret >= 0;
+	return ret < 0 ? ret : 0;
+}
+
+/* Print the lines that come next and are comments, or are none; or only pass by them. */
+static void print_lines(struct top_text *text, bool comments, bool shown)
+{
+	while (*text->at && (*text->at == '#') == comments) {
+		size_t bytes = strcspn(text->at, "\n");
+
+		bytes += text->at[bytes] == '\n';
+		if (shown)
+			fwrite(text->at, 1, bytes, stdout);
+		text->at += bytes;
+	}
+}
+
+/* A metric is described once, and what all workers have of it stands behind that: each
+ * text has the same metrics in the same order. */
+static void print_exposition(const struct top_texts *all)
+{
+	uint32_t i;
+
+	for (i = 0; i < all->count; i++)
+		all->texts[i].at = all->texts[i].text;
+	while (*all->texts[0].at) {
+		for (i = 0; i < all->count; i++) {
+			print_lines(&all->texts[i], true, i == 0);
+			print_lines(&all->texts[i], false, true);
+		}
+	}
 }
 
 /* Each worker once. -ENOENT: it has none. */
@@ -95,16 +147,24 @@ static int print_all(const struct top_options *o)
 {
 	struct rp_worker_stats stats = { .size = sizeof(stats) };
 	struct rp_latency latency = { .size = sizeof(latency) };
-	uint32_t nth;
-	int err = 0;
+	struct top_texts all = { 0 };
+	uint32_t i;
+	int err;
 
-	for (nth = 0; !err; nth++) {
-		err = rp_stats_peek(o->pid, nth, &stats, &latency);
+	do {
+		err = rp_stats_peek(o->pid, all.count, &stats, &latency);
 		if (!err)
-			err = print_worker(o, nth, &stats, &latency);
-	}
+			err = add_worker(&all, o, &stats, &latency);
+	} while (!err);
+	if (o->prometheus && !o->json && all.count)
+		print_exposition(&all);
+	else
+		for (i = 0; i < all.count; i++)
+			fputs(all.texts[i].text, stdout);
+	err = err == -ENOENT && all.count ? 0 : err;
+	free(all.texts);
 	fflush(stdout);
-	return err == -ENOENT && nth > 1 ? 0 : err;
+	return err;
 }
 
 int bench_top(int argc, const char **argv)

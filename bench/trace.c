@@ -92,7 +92,7 @@ static int trace_round(struct bench_case *c, struct bench_round *round)
 {
 	const struct trace_variant *variant = c->arg;
 	struct rpi_trace *trace = c->data;
-	const struct rpi_tracer tracer = { trace, &trace->logs[0] };
+	const struct rpi_tracer tracer = { .trace = trace, .log = &trace->logs[0] };
 	uint64_t op;
 
 	for (op = 0; op < round->ops; op++) {

@@ -16,12 +16,14 @@ struct kernel_bed {
 static inline struct rpi_runtime *kernel_open(struct kernel_bed bed)
 {
 	struct rpi_runtime_config config = { .compute_threads = bed.threads };
-	struct rp_run_config run = { .size = sizeof(run),
-				     .ring_task_window = { .all = bed.window },
-				     .ring_heap = { .all = bed.heap },
-				     .ring_dep_pool = { .all = bed.pool } };
+	/* Read when the first kernel comes. */
+	static struct rp_run_config run;
 	struct rpi_runtime *runtime;
 
+	run = (struct rp_run_config){ .size = sizeof(run),
+				      .ring_task_window = { .all = bed.window },
+				      .ring_heap = { .all = bed.heap },
+				      .ring_dep_pool = { .all = bed.pool } };
 	assert_ok(rpi_runtime_open(&config, &runtime));
 	rpi_runtime_begin(runtime, &run);
 	return runtime;

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "check.h"
 #include "proc.h"
+#include "shell.h"
 
 static const char *rpbench;
 
@@ -333,20 +333,13 @@ static void the_text_shows_a_dash_for_what_there_is_not(void **state)
 /* All that rpbench writes to stdout; the caller's. */
 static char *run_rpbench(const char *words)
 {
-	char command[512], chunk[4096];
-	FILE *all, *pipe;
-	size_t got;
+	char command[512], *text;
+	int status;
 
 	snprintf(command, sizeof(command), "'%s' %s", rpbench, words);
-	pipe = popen(command, "re");
-	assert_non_null(pipe);
-	all = open_memstream(&stream_text, &stream_bytes);
-	assert_non_null(all);
-	while ((got = fread(chunk, 1, sizeof(chunk), pipe)))
-		fwrite(chunk, 1, got, all);
-	fclose(all);
-	assert_int_equal(pclose(pipe), 0);
-	return stream_text;
+	text = shell_run(command, &status);
+	assert_int_equal(status, 0);
+	return text;
 }
 
 static void rpbench_writes_one_object_to_stdout_and_nothing_else(void **state)

@@ -140,11 +140,12 @@ static void every_edge_was_kept(void **state)
 		assert_non_null(trace);
 		assert_non_null(times);
 		memset(trace, 0, bytes);
-		config.tracer = (struct rpi_tracer){ trace, &trace->logs[0] };
+		config.tracer =
+			(struct rpi_tracer){ .trace = trace, .log = &trace->logs[0] };
 		assert_ok(rpi_runtime_open(&config, &runtime));
 		rpi_trace_want(trace,
 			       RPI_TRACE_KERNELS | RPI_TRACE_DEVICE | RPI_TRACE_NOTES, 0);
-		runtime->noted = RPI_TRACE_NOTES;
+		runtime->noted = RPI_TRACE_NOTES & ~RPI_TRACE_SCOPES;
 		rpi_runtime_begin(runtime, NULL);
 		submit_all(runtime, words, threads + 5);
 		assert_int_equal(rpi_runtime_end(runtime, 0, &text), 0);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "job.h"
+#include "proc.h"
 #include "support.h"
 
 #define SPANS_MAX 40000
@@ -145,6 +147,80 @@ static void each_step_of_a_dispatch_is_a_span_within_its_parent(void **state)
 	rp_trace_detach(trace);
 	bed_close(&bed);
 	rp_shared_free(data);
+}
+
+static void time_in_the_queue_is_a_span_before_the_submit(void **state)
+{
+	const struct rp_span *queue, *submit, *run;
+	_Atomic uint32_t go = 0;
+	struct job held, behind = { .fn = job_note, .number = 1 };
+	uint64_t before, after, released;
+	struct rp_trace *trace;
+	struct spans spans;
+	struct bed bed;
+
+	(void)state;
+	job_open(&bed, 1, 0);
+	assert_ok(rp_trace_attach(bed.worker, RP_TRACE_HOST, &trace));
+	job_hold_dispatcher(&bed, &held, &go); /* run 1 */
+	before = proc_now_ns();
+	assert_ok(job_submit(&bed, &behind)); /* run 2 */
+	after = proc_now_ns();
+	proc_pause_us(2000);
+	released = proc_now_ns();
+	atomic_store(&go, 1);
+	assert_ok(job_outcome(&held));
+	assert_ok(job_outcome(&behind));
+	spans = read_all(trace);
+	queue = find(&spans, RP_SPAN_CALLER, 2, "host.queue");
+	submit = find(&spans, RP_SPAN_CALLER, 2, "host.submit");
+	run = find(&spans, RP_SPAN_CALLER, 2, "host.run");
+	assert_non_null(queue);
+	assert_non_null(submit);
+	assert_non_null(run);
+	/* The clock of spans is calibrated: right to some microseconds. */
+	assert_in_range(queue->begin_ns, before - 100000, after + 100000);
+	assert_true(end_of(queue) + 100000 >= released);
+	assert_in_range(submit->begin_ns, end_of(queue) - 1, end_of(queue) + 1);
+	assert_inside(&spans, RP_SPAN_CALLER, 2, "host.run", "host.queue");
+	assert_inside(&spans, RP_SPAN_CALLER, 2, "host.run", "host.submit");
+	assert_inside(&spans, RP_SPAN_CALLER, 2, "host.submit", "host.submit.frame");
+	assert_inside(&spans, RP_SPAN_CALLER, 2, "host.submit", "host.submit.bind");
+	assert_inside(&spans, RP_SPAN_CALLER, 2, "host.submit",
+		      "host.submit.orchestrate");
+	assert_true(find(&spans, 0, 2, "chip.run")->begin_ns >= end_of(queue));
+	/* The thread is the dispatcher's. */
+	assert_int_equal(submit->tid, behind.thread);
+	assert_int_equal(find(&spans, RP_SPAN_CALLER, 1, "host.submit")->tid,
+			 held.thread);
+	free(spans.all);
+	rp_trace_detach(trace);
+	bed_close(&bed);
+}
+
+static void what_was_queued_before_anybody_asked_has_no_span(void **state)
+{
+	_Atomic uint32_t go = 0;
+	struct job held, behind = { .fn = job_note, .number = 1 };
+	struct rp_trace *trace;
+	struct spans spans;
+	struct bed bed;
+
+	(void)state;
+	job_open(&bed, 1, 0);
+	job_hold_dispatcher(&bed, &held, &go);
+	assert_ok(job_submit(&bed, &behind));
+	assert_ok(rp_trace_attach(bed.worker, RP_TRACE_HOST, &trace));
+	atomic_store(&go, 1);
+	assert_ok(job_outcome(&behind));
+	spans = read_all(trace);
+	assert_null(find(&spans, RP_SPAN_CALLER, 2, "host.queue"));
+	assert_null(find(&spans, RP_SPAN_CALLER, 2, "host.run"));
+	assert_non_null(find(&spans, RP_SPAN_CALLER, 2, "host.submit"));
+	free(spans.all);
+	rp_trace_detach(trace);
+	assert_ok(job_outcome(&held));
+	bed_close(&bed);
 }
 
 /* --- Kernels -------------------------------------------------------------- */
@@ -358,6 +434,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		PROCESS_TEST(each_step_of_a_dispatch_is_a_span_within_its_parent),
+		PROCESS_TEST(time_in_the_queue_is_a_span_before_the_submit),
+		PROCESS_TEST(what_was_queued_before_anybody_asked_has_no_span),
 		PROCESS_TEST(kernels_lie_within_the_scheduled_part),
 		PROCESS_TEST(one_may_be_attached_and_must_say_what_for),
 		PROCESS_TEST(device_spans_are_silent_where_the_environment_says_so),

@@ -5,7 +5,10 @@
 
 #include "capture/session.h"
 
-extern const struct rpi_collector rpi_swimlane; /* swimlane.c */
-extern const struct rpi_collector rpi_dep_gen;	/* dep_gen.c */
+extern const struct rpi_collector rpi_swimlane;		   /* swimlane.c */
+extern const struct rpi_collector rpi_dep_gen;		   /* dep_gen.c */
+extern const struct rpi_collector rpi_pmu_collector;	   /* pmu.c */
+extern const struct rpi_collector rpi_dump_args_collector; /* dump_args.c */
+extern const struct rpi_collector rpi_scope_stats;	   /* scope_stats.c */
 
 #endif

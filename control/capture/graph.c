@@ -37,9 +37,8 @@ struct making {
 	bool no_memory;
 };
 
-/* The parameter that the bytes are part of, else where they lie. */
-static void name_memory(struct rpi_session *session, const struct rpi_past *use,
-			char *buf, size_t bytes)
+void rpi_graph_memory(struct rpi_session *session, const struct rpi_past *use, char *buf,
+		      size_t bytes)
 {
 	const struct rp_program *program = session->offer->program;
 	const struct rp_arg *args = session->offer->args;
@@ -79,7 +78,7 @@ static void tell(void *context, const struct rpi_past *earlier,
 					 .reason = reason,
 					 .from_arg = earlier->arg,
 					 .to_arg = now->arg };
-	name_memory(making->session, now, edge->memory, sizeof(edge->memory));
+	rpi_graph_memory(making->session, now, edge->memory, sizeof(edge->memory));
 }
 
 static struct rpi_past use_of(const struct rpi_note_arg *note, uint32_t node,

@@ -36,6 +36,10 @@ struct rpi_graph {
 int rpi_graph_make(struct rpi_graph *graph, struct rpi_session *session);
 void rpi_graph_free(struct rpi_graph *graph);
 
+/* The parameter that the bytes are part of, else where they lie, in words. */
+void rpi_graph_memory(struct rpi_session *session, const struct rpi_past *use, char *buf,
+		      size_t bytes);
+
 /* "reads", "overwrites read", "overwrites", "order". */
 const char *rpi_graph_reason(enum rpi_reason reason);
 

@@ -52,6 +52,18 @@ void rpi_reader_stop(struct rpi_reader *reader);
 /* By process, then task, then beginning; what begins at once, the longer first. */
 void rpi_reading_sort(struct rpi_reading *reading);
 
+/* Of a sorted one: where the records of the next task begin, behind those at `at`. */
+static inline uint32_t rpi_reading_next(const struct rpi_reading *reading, uint32_t at)
+{
+	const struct rpi_seen *seen = reading->seen.at;
+	const struct rpi_seen *first = &seen[at];
+
+	while (at < reading->seen.count && seen[at].peer == first->peer &&
+	       seen[at].copy.task_seq == first->copy.task_seq)
+		at++;
+	return at;
+}
+
 void rpi_reading_free(struct rpi_reading *reading);
 
 #endif

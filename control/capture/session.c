@@ -96,6 +96,15 @@ static int begin_all(struct rpi_session *session)
 	return err;
 }
 
+static void end_all(struct rpi_session *session)
+{
+	uint32_t i;
+
+	for (i = 0; i < rpi_collector_count; i++)
+		if (rpi_collectors[i]->on(&session->asked) && rpi_collectors[i]->end)
+			rpi_collectors[i]->end(session);
+}
+
 /* One run, and what was recorded of it. *ran_out: it has had its number. */
 static int run_once(struct rpi_session *session, struct rpi_pass *pass, bool *ran_out)
 {
@@ -117,6 +126,7 @@ static int run_once(struct rpi_session *session, struct rpi_pass *pass, bool *ra
 	if (!err)
 		err = rpi_plane_pass(&worker->plane, session->offer, pass);
 	rpi_trace_want_captured(worker, 0);
+	end_all(session);
 	rpi_reader_stop(&reader);
 	rpi_reading_sort(&run->reading);
 	rpi_scale_init(&run->scale, worker);
@@ -196,6 +206,9 @@ static void close_session(struct rpi_session *session, bool keep)
 {
 	uint32_t i;
 
+	for (i = 0; i < rpi_collector_count; i++)
+		if (rpi_collectors[i]->release)
+			rpi_collectors[i]->release(session);
 	rpi_place_close(&session->place, keep);
 	rpi_labels_free(&session->labels);
 	rpi_notes_free(&session->notes);

@@ -55,6 +55,7 @@ struct rpi_session {
 	uint32_t passes, pass;
 	struct rpi_capture_run runs[RPI_PASSES_MAX];
 	int32_t pids[RP_MAX_PEERS + 1]; /* by peer; the last one is the caller's */
+	struct rpi_dump *dump;		/* dump_args.c; NULL */
 	/* How the last run ended, and its line. */
 	int status;
 	char text[RPI_ERROR_BYTES];
@@ -87,9 +88,16 @@ struct rpi_collector {
 	 * with an error line: the dispatch is refused. NULL: nothing to do. */
 	int (*begin)(struct rpi_session *session);
 
+	/* When a run is over that `begin` was called for, or that was to follow. NULL:
+	 * nothing to do. */
+	void (*end)(struct rpi_session *session);
+
 	/* When the last run is over, however it ended: write the files. 0, or a negative
 	 * errno with an error line. */
 	int (*write)(struct rpi_session *session);
+
+	/* Give up what it has of the session. NULL: nothing. */
+	void (*release)(struct rpi_session *session);
 
 	/* Names of its files, as for fnmatch(); NULL ends them. What matches may be
 	 * removed when a later capture cleans up. */

@@ -11,6 +11,7 @@
 #include "process/hygiene.h"
 #include "process/leave.h"
 #include "runtime/runtime.h"
+#include "trace/pmu.h"
 #include "worker/worker.h"
 
 /* Shared memory of the caller that is touched before a process is ready; more is
@@ -276,6 +277,7 @@ int rpi_child_main(void *child_arg)
 	close(worker->start_fd);
 	rpi_server_run(worker->server);
 	rpi_server_runtime_close(worker->server);
+	rpi_pmu_destroy(worker->server->pmu);
 	if (worker->server->device)
 		worker->backend->close(worker->server->device);
 	return 0;

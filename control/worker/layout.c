@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "memory/zero.h"
 #include "region/node.h"
+#include "trace/pipe.h"
 #include "worker/worker.h"
 
 #define DEFAULT_WINDOW_MEMORY ((size_t)64 << 20)
@@ -171,11 +172,12 @@ static int create_trace(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
 	const char *device = getenv("SIMPLER_DEVICE_STRACE_ENABLE");
-	int err = rpi_region_create_lazy(&worker->trace_region, "rp-trace",
-					 sizeof(struct rpi_trace) +
-						 (plane->peer_count + 1) *
-							 sizeof(struct rpi_trace_log),
-					 RP_PAGES_NEVER);
+	int err = rpi_region_create_lazy(
+		&worker->trace_region, "rp-trace",
+		sizeof(struct rpi_trace) +
+			(plane->peer_count + 1) * sizeof(struct rpi_trace_log) +
+			plane->peer_count * sizeof(struct rpi_pipe),
+		RP_PAGES_NEVER);
 
 	if (err)
 		return err;
@@ -186,11 +188,22 @@ static int create_trace(struct rp_worker *worker)
 	return 0;
 }
 
+struct rpi_pipe *rpi_worker_pipe(const struct rp_worker *worker, uint32_t peer)
+{
+	struct rpi_trace *trace = worker->trace_region.base;
+	const uint32_t peers = worker->plane.peer_count;
+
+	return peer < peers ? (struct rpi_pipe *)(void *)&trace->logs[peers + 1] + peer
+			    : NULL;
+}
+
 struct rpi_tracer rpi_worker_tracer(const struct rp_worker *worker, uint32_t peer)
 {
 	struct rpi_trace *trace = worker->trace_region.base;
 
-	return (struct rpi_tracer){ .trace = trace, .log = &trace->logs[peer] };
+	return (struct rpi_tracer){ .trace = trace,
+				    .log = &trace->logs[peer],
+				    .pipe = rpi_worker_pipe(worker, peer) };
 }
 
 int rpi_worker_lay_out(struct rp_worker *worker)

@@ -140,6 +140,9 @@ int rpi_worker_lay_out(struct rp_worker *worker);
 int rpi_worker_chip_node(const struct rp_worker *worker, uint32_t chip);
 void rpi_worker_unlay(struct rp_worker *worker);
 
+/* The pipe of a peer; NULL for this process. */
+struct rpi_pipe *rpi_worker_pipe(const struct rp_worker *worker, uint32_t peer);
+
 /* The way to its own ring of spans, of a peer or (peer_count) this process. */
 struct rpi_tracer rpi_worker_tracer(const struct rp_worker *worker, uint32_t peer);
 

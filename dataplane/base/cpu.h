@@ -14,10 +14,11 @@
 #define RPI_CACHE_LINE 64
 
 /* Two 64-byte lines: the adjacent-line prefetcher moves them as a pair. */
-#define RPI_SHARE_ALIGN 128
+#define RPI_SHARE_ALIGN	  128
 
-#define rpi_likely(x)	__builtin_expect(!!(x), 1)
-#define rpi_unlikely(x) __builtin_expect(!!(x), 0)
+#define rpi_likely(x)	  __builtin_expect(!!(x), 1)
+#define rpi_unlikely(x)	  __builtin_expect(!!(x), 0)
+#define RPI_ALWAYS_INLINE inline __attribute__((always_inline))
 
 static inline void rpi_cpu_pause(void)
 {

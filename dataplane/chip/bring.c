@@ -87,26 +87,14 @@ static int each_run(struct rp_chip *chip, const struct rpi_view *view, rpi_devic
 		    run_fn fn)
 {
 	int64_t index[RP_MAX_DIMS] = { 0 };
-	uint32_t dim;
 	int err;
 
-	for (;;) {
-		uint8_t *host = (uint8_t *)view->base;
-
-		for (dim = 0; dim < view->rank; dim++)
-			host += index[dim] * view->stride_bytes[dim];
-		err = fn(chip, host, at, (size_t)view->run_bytes);
-		if (err)
-			return err;
+	do {
+		err = fn(chip, (void *)rpi_view_run(view, index), at,
+			 (size_t)view->run_bytes);
 		at += (uint64_t)view->run_bytes;
-		for (dim = view->rank; dim > 0; dim--) {
-			if (++index[dim - 1] < view->shape[dim - 1])
-				break;
-			index[dim - 1] = 0;
-		}
-		if (!dim)
-			return 0;
-	}
+	} while (!err && rpi_view_step(view, index));
+	return err;
 }
 
 static int each_placed_run(struct rp_chip *chip, const struct rpi_placed *placed,

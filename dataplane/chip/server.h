@@ -35,6 +35,7 @@ struct rpi_placed {
 };
 
 struct rpi_hurdle;
+struct rpi_pmu;
 struct rpi_runtime;
 struct rpi_runtime_config;
 
@@ -72,6 +73,7 @@ struct rp_chip {
 	struct rpi_runtime *runtime; /* NULL: entries submit no kernels here */
 
 	struct rpi_tracer tracer; /* of this process */
+	struct rpi_pmu *pmu;	  /* NULL: no task was counted yet */
 
 	struct rpi_windows windows;
 	struct rp_comm comms[RP_MAX_DOMAINS]; /* by slot; lease 0: not in use */
@@ -96,6 +98,13 @@ void rpi_server_run(struct rp_chip *chip);
 
 /* task.c: run one task, from its dependencies to its outputs. */
 void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task);
+
+/* observe.c: run the entry or callback of a task whose arguments are there, by `run`, and
+ * tell captures what they want to know of it. */
+typedef int (*rpi_run_fn)(struct rp_chip *chip, const struct rpi_task_body *task);
+__attribute__((cold)) int rpi_server_observe(struct rp_chip *chip,
+					     const struct rpi_task_body *task,
+					     rpi_run_fn run);
 
 /* bring.c: arguments that travel in the task itself, or place those of a stream on the
  * device, and bring results back. */

@@ -219,17 +219,20 @@ static const enum rpi_trace_name step_names[][2] = {
 	[STEP_ALL] = { RPI_SPAN_CHIP_RUN, RPI_SPAN_CALLBACK_RUN },
 };
 
-static inline uint64_t step(const struct rp_chip *chip, const struct rpi_task_body *task,
-			    enum step which, uint64_t began)
+static RPI_ALWAYS_INLINE uint64_t step(const struct rp_chip *chip,
+				       const struct rpi_task_body *task, enum step which,
+				       uint64_t began)
 {
-	if (rpi_likely(!began))
+	/* `began` may be there for what is done around the entry alone. */
+	if (!(RPI_TRACE_HOST & RPI_TRACE_BUILT) || rpi_likely(!began))
 		return 0;
 	return span(chip, task, step_names[which][task->op == RPI_OP_CALLBACK], began);
 }
 
 void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 {
-	const uint64_t began = rpi_trace_open(&chip->tracer, RPI_TRACE_HOST);
+	const uint64_t began =
+		rpi_trace_open(&chip->tracer, RPI_TRACE_HOST | RPI_TRACE_ENTRY);
 	const uint8_t *stream;
 	uint64_t at;
 	int status = 0;
@@ -250,7 +253,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	if (rpi_unlikely(task->op == RPI_OP_RESET)) {
 		rpi_window_reset(chip, &chip->windows.slots[task->entry],
 				 task->arg_count);
-		if (rpi_unlikely(began))
+		if (rpi_unlikely(at))
 			span(chip, task, RPI_SPAN_CHIP_RESET, at);
 		return;
 	}
@@ -265,7 +268,9 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		rpi_server_loaded(chip, chip->rx.next_seq);
 	at = step(chip, task, STEP_BIND, at);
 	if (!status)
-		status = run_entry(chip, task);
+		status = (RPI_TRACE_ENTRY & RPI_TRACE_BUILT) && rpi_unlikely(began)
+				 ? rpi_server_observe(chip, task, run_entry)
+				 : run_entry(chip, task);
 	at = step(chip, task, STEP_RUN, at);
 	if (!status && task->arg_lines)
 		status = rpi_server_bring_out(chip);

@@ -135,7 +135,7 @@ int rpi_plane_submit_captured(struct rpi_plane *plane, const struct rpi_offer *o
 				"expected a config with output_dir and no flag, or none "
 				"of either");
 	if (plane->queue) {
-		err = rpi_queue_submit(plane->queue, offer, ticket_out);
+		err = rpi_queue_submit(plane->queue, offer, 0, ticket_out);
 		if (!err)
 			await_queued(plane, ticket_out);
 		return err;

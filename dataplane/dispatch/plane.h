@@ -218,12 +218,13 @@ __attribute__((cold)) void rpi_run_timed(const struct rp_run *run);
 
 /* A span of the thread that builds the run ends, the next may begin; 0 when nobody wants
  * to know. */
-static inline uint64_t rpi_run_span(const struct rp_run *run, enum rpi_trace_name name,
-				    uint64_t began)
+static RPI_ALWAYS_INLINE uint64_t rpi_run_span(const struct rp_run *run,
+					       enum rpi_trace_name name, uint64_t began)
 {
 	uint64_t end;
 
-	if (rpi_likely(!began))
+	/* `began` may be there for the run's time alone. */
+	if (!(RPI_TRACE_HOST & RPI_TRACE_BUILT) || rpi_likely(!began))
 		return 0;
 	end = rpi_clock_ticks();
 	rpi_run_span_record(run->plane, name, began, end, run->seq, run->program_idx);

@@ -268,7 +268,8 @@ static void queue_up(struct rpi_queue *queue, const struct rpi_request *request)
 
 /* Fill the request with what the call was, and queue it. */
 static int submit(struct rpi_queue *queue, struct rpi_request *request,
-		  const struct rpi_offer *offer, struct rpi_ticket *ticket_out)
+		  const struct rpi_offer *offer, uint64_t began,
+		  struct rpi_ticket *ticket_out)
 {
 	struct rpi_handles *handles = &queue->plane->handles;
 	struct rpi_call call = { .plane = queue->plane,
@@ -294,12 +295,14 @@ static int submit(struct rpi_queue *queue, struct rpi_request *request,
 	/* Relaxed: goes with the request, and with the handle. */
 	atomic_store_explicit(&handles->slots[request->handle_idx].queued, RPI_QUEUED_YES,
 			      memory_order_relaxed);
+	request->began = began;
+	request->queued = rpi_trace_open(&queue->plane->tracer, RPI_TRACE_HOST);
 	queue_up(queue, request);
 	return 0;
 }
 
 int rpi_queue_submit(struct rpi_queue *queue, const struct rpi_offer *offer,
-		     struct rpi_ticket *ticket_out)
+		     uint64_t began, struct rpi_ticket *ticket_out)
 {
 	struct rpi_request *request;
 	bool turn;
@@ -311,7 +314,7 @@ int rpi_queue_submit(struct rpi_queue *queue, const struct rpi_offer *offer,
 	rpi_test_point("queue.taken");
 	request->program = offer->program;
 	request->program_idx = offer->program_idx;
-	err = submit(queue, request, offer, ticket_out);
+	err = submit(queue, request, offer, began, ticket_out);
 	if (rpi_unlikely(err))
 		rpi_queue_give_back(queue, request);
 	if (rpi_unlikely(turn))

@@ -28,6 +28,8 @@ struct rpi_request {
 	bool has_config;
 	const struct rp_capture *capture; /* the submitter's, who waits; NULL: none */
 	_Atomic uint32_t passed;	  /* of a mark; futex */
+	/* Ticks: its submit, and when it was queued; 0: nobody wanted to know. */
+	uint64_t began, queued;
 	struct rp_run_config config;
 	struct rp_arg *args;	  /* [largest parameter count], behind this */
 	struct rpi_grant *grants; /* [largest tensor count], likewise */
@@ -73,7 +75,7 @@ void rpi_queue_destroy(struct rpi_queue *queue);
 /* Check a call, queue a snapshot of it. Blocks while no request is free; the errors of
  * rp_worker_submit() but the orchestration's. */
 int rpi_queue_submit(struct rpi_queue *queue, const struct rpi_offer *offer,
-		     struct rpi_ticket *ticket_out);
+		     uint64_t began, struct rpi_ticket *ticket_out);
 
 /* Wait until what was queued before has been made runs of. At once in the thread that
  * does that, and while a close refuses new requests. */

@@ -11,6 +11,18 @@
 #include "dispatch/plane.h"
 #include "dispatch/queue.h"
 
+/* Its time in the queue, once its run has a number. Not of one that was queued before
+ * anybody wanted to know. */
+static RPI_ALWAYS_INLINE void note_queued(struct rpi_plane *plane,
+					  const struct rpi_request *request,
+					  uint64_t taken, uint64_t run_seq)
+{
+	/* The first: code that a build without host spans drops. */
+	if ((RPI_TRACE_HOST & RPI_TRACE_BUILT) && rpi_unlikely(taken && request->queued))
+		rpi_run_span_record(plane, RPI_SPAN_QUEUE, request->queued, taken,
+				    run_seq, request->program_idx);
+}
+
 /* As abandon(), for a request: its handle is out, and hears of it. */
 static void abandon_request(struct rp_run *run, int err, const char *text)
 {
@@ -30,26 +42,31 @@ static void abandon_request(struct rp_run *run, int err, const char *text)
 	rpi_run_accept(run);
 }
 
-static void build_request(struct rp_run *run, struct rpi_request *request)
+/* `taken`: when the dispatcher took it, in ticks; 0: nobody wants to know. */
+static void build_request(struct rp_run *run, struct rpi_request *request, uint64_t taken)
 {
 	struct rpi_plane *plane = run->plane;
 	struct rpi_handle_slot *slot = &plane->handles.slots[request->handle_idx];
 	char text[RPI_ERROR_BYTES];
+	uint64_t at;
 	int err;
 
 	run->handle_idx = request->handle_idx;
 	rpi_run_begin(run, request->program, request->program_idx,
-		      request->has_config ? &request->config : NULL,
-		      rpi_trace_open(&plane->tracer, RPI_TRACE_RUN));
+		      request->has_config ? &request->config : NULL, request->began);
+	note_queued(plane, request, taken, run->seq);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_FRAME, taken);
 	memcpy(run->args, request->args,
 	       request->program->param_count * sizeof(*run->args));
 	memcpy(run->grants, request->grants, request->grant_count * sizeof(*run->grants));
 	run->grant_count = request->grant_count;
 	rpi_queue_give_back(plane->queue, request);
+	at = rpi_run_span(run, RPI_SPAN_SUBMIT_BIND, at);
 	/* This thread's line may be an earlier request's. */
 	if (*rp_last_error())
 		rpi_error_set("");
 	err = rpi_run_orchestrate(run);
+	rpi_run_span(run, RPI_SPAN_SUBMIT_ORCHESTRATE, at);
 	slot->run_idx = run->frame_idx;
 	slot->run_seq = run->seq;
 	if (rpi_unlikely(err)) {
@@ -62,6 +79,9 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 		abandon_request(run, err, text);
 		return;
 	}
+	/* Without .publish: once published the run may end, and its spans are there then.
+	 */
+	rpi_run_span(run, RPI_SPAN_SUBMIT, taken);
 	/* H1. Before the run can end: until then it holds the slot. Those who wait find
 	 * it being built for a moment longer. */
 	rpi_handle_unqueue(slot);
@@ -73,6 +93,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request)
 
 void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)
 {
+	const uint64_t taken = rpi_trace_open(&plane->tracer, RPI_TRACE_HOST);
 	uint32_t handle_idx = request->handle_idx;
 	struct rp_run *run;
 	int err;
@@ -88,8 +109,9 @@ void rpi_plane_dispatch(struct rpi_plane *plane, struct rpi_request *request)
 	if (!err)
 		err = rpi_plane_take_frame(plane, rpi_plane_check_alive, &run);
 	if (rpi_likely(!err)) {
-		build_request(run, request);
+		build_request(run, request, taken);
 	} else {
+		note_queued(plane, request, taken, plane->next_run_seq);
 		rpi_queue_give_back(plane->queue, request);
 		plane->handles.slots[handle_idx].run_seq = plane->next_run_seq++;
 		rpi_plane_refuse(plane, handle_idx, err, rp_last_error());

@@ -378,7 +378,7 @@ static int submit(struct rpi_plane *plane, const struct rpi_offer *offer, uint64
 	int err;
 
 	if (plane->queue)
-		return rpi_queue_submit(plane->queue, offer, ticket_out);
+		return rpi_queue_submit(plane->queue, offer, began, ticket_out);
 	rpi_admission_enter(&plane->admission);
 	/* Again: a close may have begun while this thread queued. */
 	err = rpi_plane_check_open(plane);

@@ -61,6 +61,27 @@ void rpi_view_normalise(struct rpi_view *view);
 /* How many bytes a copy of the view moves. */
 int64_t rpi_view_bytes(const struct rpi_view *view);
 
+/* Where the run at `index` begins, and the index of the next one in row-major order:
+ * false past the last. The first is all zero. */
+static inline uintptr_t rpi_view_run(const struct rpi_view *view, const int64_t *index)
+{
+	uintptr_t at = view->base;
+
+	for (uint32_t dim = 0; dim < view->rank; dim++)
+		at += (uintptr_t)(index[dim] * view->stride_bytes[dim]);
+	return at;
+}
+
+static inline bool rpi_view_step(const struct rpi_view *view, int64_t *index)
+{
+	for (uint32_t dim = view->rank; dim > 0; dim--) {
+		if (++index[dim - 1] < view->shape[dim - 1])
+			return true;
+		index[dim - 1] = 0;
+	}
+	return false;
+}
+
 /* The lowest byte and one past the highest. */
 static inline void rpi_view_extent(const struct rpi_view *view, uintptr_t *lowest_out,
 				   uintptr_t *past_out)

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -95,6 +97,9 @@ static void *work_on(void *arg)
 	struct rpi_runtime *runtime = hand->runtime;
 
 	prctl(PR_SET_NAME, "rp-compute", 0, 0, 0);
+	/* Relaxed: who finds it missing looks again later. */
+	atomic_store_explicit(&hand->tid, (int32_t)syscall(SYS_gettid),
+			      memory_order_relaxed);
 	/* A wish: where it is refused they run where the opener does. */
 	if (runtime->config.cpus)
 		sched_setaffinity(0, sizeof(*runtime->config.cpus), runtime->config.cpus);

@@ -137,6 +137,7 @@ void rpi_follow(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 		if (rpi_unlikely(!edge)) {
 			/* All edges are with kernels that wait themselves, or with this
 			 * one: then the producer is waited for instead. */
+			scope->ring->waits.edges++;
 			rpi_await(runtime, found[i]);
 			met++;
 		} else if (wire(found[i], edge, slot)) {

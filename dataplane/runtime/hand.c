@@ -20,7 +20,7 @@ void rpi_hand_give(struct rpi_hand *hand, struct rpi_flight *slot)
 {
 	struct rpi_runtime *runtime = hand->runtime;
 
-	if (rpi_unlikely(runtime->noted))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_NOTES)))
 		slot->ready_at = rpi_clock_ticks();
 	/* The first that a thread of the crew makes ready it runs itself: what has been
 	 * written for it is in this core's cache. */

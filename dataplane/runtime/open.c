@@ -94,6 +94,9 @@ int rpi_runtime_furnish(struct rpi_runtime *runtime)
 	outermost->ring_idx = 0;
 	outermost->ring = &runtime->arena->rings[0];
 	outermost->first_seq = outermost->heap = RPI_UNPINNED;
+	runtime->marked = 0;
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
+		rpi_mark_begin(runtime);
 	return 0;
 }
 
@@ -129,7 +132,7 @@ int rpi_runtime_end(struct rpi_runtime *runtime, int status, const char **text_o
 		vacate(runtime);
 	}
 	runtime->running = false;
-	if (rpi_unlikely(runtime->noted))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_NOTES)))
 		rpi_note_end(runtime);
 	if (!rpi_fault_is(fault))
 		return 0;
@@ -162,14 +165,13 @@ int rpi_runtime_ring_state(struct rpi_runtime *runtime, uint32_t ring_idx,
 	ring = &runtime->arena->rings[ring_idx];
 	fill_usage(&state_out->task_window, ring->window, ring->head - ring->tail,
 		   ring->window_peak);
-	fill_usage(&state_out->heap, ring->heap.size,
-		   ring->pinned_heap == RPI_UNPINNED && !ring->last_block
-			   ? 0
-			   : ring->heap.top - ring->heap.tail,
+	fill_usage(&state_out->heap, ring->heap.size, rpi_ring_heap_used(ring),
 		   ring->heap_peak);
 	fill_usage(&state_out->dep_pool, ring->edges.size, rpi_edges_used(&ring->edges),
 		   ring->edges.peak);
 	fill_usage(&state_out->overlap_map, runtime->arena->uses->size,
 		   runtime->arena->uses->count, runtime->arena->uses->peak);
+	if (rpi_runtime_noted(runtime, RPI_TRACE_SCOPES))
+		rpi_mark_unite(runtime, ring_idx, state_out);
 	return 0;
 }

@@ -27,6 +27,7 @@
 
 #include "runtime/edges.h"
 #include "runtime/lap.h"
+#include "runtime/mark.h"
 #include "runtime/uses.h"
 
 /* Each heap output takes a multiple of this. */
@@ -61,6 +62,7 @@ struct rpi_ring {
 
 	uint64_t window_peak;
 	uint64_t heap_peak;
+	struct rpi_waits waits;
 	/* How far into the heap's memory a block has reached, and how much of that was
 	 * backed ahead or is counted as growth. */
 	uint64_t heap_reach;
@@ -81,6 +83,14 @@ static inline uint64_t rpi_ring_pinned(const struct rpi_ring *ring)
 static inline uint64_t rpi_ring_heap_pinned(const struct rpi_ring *ring)
 {
 	return ring->pinned_heap == RPI_UNPINNED ? 0 : ring->heap.top - ring->pinned_heap;
+}
+
+/* Bytes from the oldest live output to the newest. */
+static inline uint64_t rpi_ring_heap_used(const struct rpi_ring *ring)
+{
+	return ring->pinned_heap == RPI_UNPINNED && !ring->last_block
+		       ? 0
+		       : ring->heap.top - ring->heap.tail;
 }
 
 /* Where the live part of the heap begins, for a block that would go to `begin`. */

@@ -171,6 +171,12 @@ uint64_t rpi_room_await(struct rpi_runtime *runtime, struct rpi_ring *ring,
 			return arg_begin;
 		if (rpi_pass(runtime))
 			continue;
+		if (!slots || !args)
+			ring->waits.window++;
+		else if (!heap)
+			ring->waits.heap++;
+		else
+			ring->waits.uses++;
 		slot = slots && heap ? oldest(runtime, ring) : blocker(runtime, ring);
 		/* rpi_room_check() let pass only what has room once all have ended. */
 		assert(slot);

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "memory/view.h"
 #include "runtime/arena.h"
+#include "runtime/mark.h"
 #include "runtime/note.h"
 #include "runtime/ready.h"
 #include "runtime/turn.h"
@@ -58,6 +59,7 @@ struct rpi_hand {
 	uint32_t bided;		/* of them, at the last sleep */
 	uint64_t bide_since_ns; /* when it had spun enough for them; 0: it has not */
 	pthread_t thread;
+	_Atomic int32_t tid;  /* of a thread of the crew; 0: it has not started yet */
 	struct rpi_turn turn; /* W1 */
 	/* Of the kernels it ran in this run while somebody wanted to know, in ticks; 0:
 	 * none. Its own until its kernels have ended. */
@@ -130,6 +132,8 @@ struct rpi_runtime {
 	struct rpi_ask ask;
 	struct rpi_trace_of of; /* what the spans of this run are about */
 	struct rpi_kernel_notes notes;
+	struct rpi_mark marks[RP_MAX_SCOPES + 1]; /* by depth, where scopes are noted */
+	uint64_t marked;			  /* scopes of this run, likewise */
 
 	/* Shared with the crew. */
 	_Alignas(RPI_SHARE_ALIGN) struct rpi_fault fault;
@@ -146,6 +150,14 @@ struct rpi_runtime {
 	struct rpi_ready ready;
 	struct rpi_hand *crew; /* [config.compute_threads] */
 };
+
+/* Which of these bits of RPI_TRACE_NOTES are wanted. A build without them drops what it
+ * guards. */
+static RPI_ALWAYS_INLINE uint32_t rpi_runtime_noted(const struct rpi_runtime *runtime,
+						    uint32_t bits)
+{
+	return bits & RPI_TRACE_BUILT ? runtime->noted & bits : 0;
+}
 
 /* 0, or -ENOMEM, -EAGAIN with an error line. */
 int rpi_runtime_open(const struct rpi_runtime_config *config,

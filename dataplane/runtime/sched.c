@@ -15,7 +15,7 @@ void rpi_sched_note(struct rpi_hand *hand, uint64_t index, uint64_t submitted,
 	of.value = index;
 	if (rpi_trace_wants(tracer, RPI_TRACE_KERNELS))
 		rpi_trace_record(tracer, RPI_SPAN_DEVICE_KERNEL, began, end, &of);
-	if (hand->runtime->noted & RPI_TRACE_LIFE)
+	if (rpi_runtime_noted(hand->runtime, RPI_TRACE_LIFE))
 		rpi_trace_record(tracer, RPI_SPAN_KERNEL_LIFE, submitted, ready, &of);
 	/* Its followers wait with this thread; better than a record that is lost. */
 	if (hand->runtime->noted)

@@ -50,6 +50,8 @@ int rpi_runtime_scope_begin(struct rpi_runtime *runtime, enum rp_scope_kind kind
 	scope->ring = &runtime->arena->rings[scope->ring_idx];
 	scope->first_seq = RPI_UNPINNED;
 	scope->heap = RPI_UNPINNED;
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
+		rpi_mark_begin(runtime);
 	return 0;
 }
 
@@ -77,6 +79,8 @@ void rpi_scope_close(struct rpi_runtime *runtime)
 	struct rpi_scope *scope = &runtime->scopes[runtime->depth];
 	struct rpi_ring *ring = scope->ring;
 
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_SCOPES)))
+		rpi_mark_end(runtime);
 	/* Outputs of plain kernels have no other keeper than the scope. */
 	if (rpi_unlikely(runtime->outstanding) && ring->plain_end > ring->tail)
 		rpi_await_all(runtime);

@@ -191,7 +191,7 @@ int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kerne
 		err = rpi_room_check(runtime, scope, kernel, plain, &heap_begin);
 	if (rpi_unlikely(err))
 		return rpi_fault_set(&runtime->fault, err, rp_last_error());
-	if (rpi_unlikely(runtime->noted))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_NOTES)))
 		rpi_note_before(runtime, kernel);
 	runtime->kernels++;
 	if (rpi_unlikely(runtime->watched))
@@ -202,7 +202,7 @@ int rpi_runtime_submit_behind(struct rpi_runtime *runtime, const struct rp_kerne
 		err = submit_plain(runtime, scope, kernel, heap_begin);
 	else
 		submit_slot(runtime, scope, kernel, hurdle, heap_begin);
-	if (rpi_unlikely(runtime->noted))
+	if (rpi_unlikely(rpi_runtime_noted(runtime, RPI_TRACE_NOTES)))
 		rpi_note_after(runtime, scope, kernel, id);
 	/* Last: it may be stored where `deps` was read. */
 	if (id_out)

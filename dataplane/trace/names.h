@@ -10,6 +10,7 @@
 
 #define RPI_SPAN_NAMES(X)                                                         \
 	/* The caller's process. */                                               \
+	X(QUEUE, HOST, "host.queue")                                              \
 	X(SUBMIT, HOST, "host.submit")                                            \
 	X(SUBMIT_FRAME, HOST, "host.submit.frame")                                \
 	X(SUBMIT_BIND, HOST, "host.submit.bind")                                  \
@@ -43,7 +44,15 @@
 	/* The chip waited for the capture's reader, between kernels. */          \
 	X(PAUSE, NAMES, "capture.pause")                                          \
 	/* It follows kernel `begin`; `end` says why: runtime/note.h. */          \
-	X(KERNEL_EDGE, GRAPH, "kernel.edge")
+	X(KERNEL_EDGE, GRAPH, "kernel.edge")                                      \
+	/* A scope has ended: a part of what is told of it; runtime/mark.h. */    \
+	X(SCOPE, SCOPES, "scope")                                                 \
+	/* Around an entry: when, and rpi_pmu_sum() in `value`; in `begin` and    \
+	 * `end` how long its counters were on, and in how much of that they      \
+	 * counted; a count, and in `value` of what: trace/pmu.h. */              \
+	X(PMU_TIME, PMU, "pmu.time")                                              \
+	X(PMU_ON, PMU, "pmu.on")                                                  \
+	X(PMU_COUNT, PMU, "pmu.count")
 
 enum rpi_trace_name {
 #define RPI_SPAN_ID(id, domain, name) RPI_SPAN_##id,

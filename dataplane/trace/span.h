@@ -46,19 +46,27 @@
 #define RPI_TRACE_LATENCY 8u /* the histogram; see latency.h */
 #define RPI_TRACE_EDGES	  16u
 /* Wanted by captures alone. */
-#define RPI_TRACE_NAMES 32u /* of kernels */
-#define RPI_TRACE_LIFE	64u
-#define RPI_TRACE_GRAPH 128u
-#define RPI_TRACE_NOTES (RPI_TRACE_NAMES | RPI_TRACE_LIFE | RPI_TRACE_GRAPH)
+#define RPI_TRACE_NAMES	 32u /* of kernels */
+#define RPI_TRACE_LIFE	 64u
+#define RPI_TRACE_GRAPH	 128u
+#define RPI_TRACE_SCOPES 256u
+#define RPI_TRACE_NOTES \
+	(RPI_TRACE_NAMES | RPI_TRACE_LIFE | RPI_TRACE_GRAPH | RPI_TRACE_SCOPES)
+#define RPI_TRACE_PMU  512u
+#define RPI_TRACE_ARGS 1024u /* in pipes, not in rings; see pipe.h */
+/* What is done around entries. */
+#define RPI_TRACE_ENTRY (RPI_TRACE_PMU | RPI_TRACE_ARGS)
 /* No spans: the worker's options want captures, so look at each dispatch. */
 #define RPI_TRACE_CAPTURE 0x80000000u
 #define RPI_TRACE_SPANS                                                            \
 	(RPI_TRACE_HOST | RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_EDGES | \
-	 RPI_TRACE_NOTES)
+	 RPI_TRACE_NOTES | RPI_TRACE_ENTRY)
 
-#define RPI_TRACE_BUILT                                                                \
-	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST | RPI_TRACE_EDGES : 0u) |               \
-	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_NOTES : 0u) | \
+#define RPI_TRACE_BUILT                                                          \
+	((SIMPLER_HOST_STRACE ? RPI_TRACE_HOST | RPI_TRACE_EDGES : 0u) |         \
+	 (SIMPLER_DFX ? RPI_TRACE_DEVICE | RPI_TRACE_KERNELS | RPI_TRACE_NOTES | \
+				RPI_TRACE_ENTRY                                  \
+		      : 0u) |                                                    \
 	 RPI_TRACE_LATENCY | RPI_TRACE_CAPTURE)
 
 /* Records of one process's ring; a power of two. */
@@ -106,7 +114,8 @@ struct rpi_trace_log {
 	struct rpi_trace_ring rings[RPI_TRACE_RINGS];
 };
 
-/* The region: this, then the logs of each peer and of the caller's process. */
+/* The region: this, then the logs of each peer and of the caller's process, then the
+ * pipes of the peers. */
 struct rpi_trace {
 	struct rpi_board board;
 	/* Changed by attach and detach only; read for each span. */
@@ -118,10 +127,13 @@ struct rpi_trace {
 /* One that nobody attaches to, for what is used without a worker. Has no logs. */
 extern struct rpi_trace rpi_trace_idle;
 
+struct rpi_pipe;
+
 /* A process's way to it. */
 struct rpi_tracer {
 	struct rpi_trace *trace;
 	struct rpi_trace_log *log;
+	struct rpi_pipe *pipe; /* NULL: of the caller's process */
 };
 
 /* What a span is about. */
@@ -171,8 +183,13 @@ static inline void rpi_trace_want(struct rpi_trace *trace, uint32_t on, uint32_t
 	atomic_fetch_or_explicit(&trace->wanted, on, memory_order_relaxed);
 }
 
-/* Which of these domains somebody wants spans of. */
-static inline uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer, uint32_t domains)
+/*
+ * Which of these domains somebody wants spans of. Like what builds on it, inlined before
+ * anything else is: then a build without them drops the code that they guard, functions
+ * that are called from nowhere else too.
+ */
+static RPI_ALWAYS_INLINE uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer,
+						   uint32_t domains)
 {
 	if (!(domains & RPI_TRACE_BUILT))
 		return 0;
@@ -182,22 +199,25 @@ static inline uint32_t rpi_trace_wanted(const struct rpi_tracer *tracer, uint32_
 }
 
 /* Whether there is one. */
-static inline bool rpi_trace_wants(const struct rpi_tracer *tracer, uint32_t domains)
+static RPI_ALWAYS_INLINE bool rpi_trace_wants(const struct rpi_tracer *tracer,
+					      uint32_t domains)
 {
 	return rpi_unlikely(rpi_trace_wanted(tracer, domains) != 0);
 }
 
 /* The beginning of a span: 0 when nobody wants it, and then the rest of it is a branch
  * on that. */
-static inline uint64_t rpi_trace_open(const struct rpi_tracer *tracer, uint32_t domains)
+static RPI_ALWAYS_INLINE uint64_t rpi_trace_open(const struct rpi_tracer *tracer,
+						 uint32_t domains)
 {
 	return rpi_trace_wants(tracer, domains) ? rpi_clock_ticks() : 0;
 }
 
 /* The end of a span that began at `begin`, and the beginning of what comes after. */
-static inline uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
-				       enum rpi_trace_name name, uint64_t begin,
-				       const struct rpi_trace_of *of)
+static RPI_ALWAYS_INLINE uint64_t rpi_trace_close(const struct rpi_tracer *tracer,
+						  enum rpi_trace_name name,
+						  uint64_t begin,
+						  const struct rpi_trace_of *of)
 {
 	uint64_t end;
 

@@ -8,7 +8,8 @@
  * writes; then rp_worker_submit() returns a handle that is done. So it must not be made
  * while an earlier dispatch waits for a later one. If the run fails there are still files
  * of what was seen of it, and its error is the handle's; if only the files fail, their
- * error is.
+ * error is: what the system says of a file, -ENOBUFS where counters were lost, what
+ * perf_event_open() says to a chip, -EPROTO where a process wrote nonsense.
  *
  * Files are in DIR/dispatch_N/: of all processes together, and in its rank<K>/ of each
  * chip, callback<K>/ of each callback worker. N is the run's number (rp_run_id()), of the
@@ -56,13 +57,28 @@ struct rp_capture {
 	 * tasks of the run, and kernels of each task. */
 	bool enable_dep_gen;
 
+	/* pmu.csv: what the processor and the system counted around each task's entry,
+	 * or callback, on its process's own thread and the chip's compute threads.
+	 * -EOPNOTSUPP where nothing can be counted; what only some machines count is
+	 * empty elsewhere. */
 	bool enable_pmu;
+
+	/* dump_args.json, and files of raw bytes: the arguments of each task as its entry
+	 * saw them, before it and after. Takes its time: tasks that wait for each other
+	 * with a time limit may miss it. */
 	bool enable_dump_args;
+
+	/* scope_stats.jsonl: how full each scope's rings have been, and what its submits
+	 * waited for. An entry that used no kernels has no scope. */
 	bool enable_scope_stats;
 
 	/* Where to; made if it is not there, with its parents. Needed with any flag.
 	 * Read during the call that it is given to. */
 	const char *output_dir;
+
+	/* The most that dump_args writes of one tensor, in bytes: its first elements. 0:
+	 * all of it. */
+	uint64_t dump_args_max_bytes;
 };
 
 /* The highest level of enable_chip_swimlane. */

@@ -6,7 +6,9 @@
  *
  * Names have dots, and the nesting is in them: a span's parent is the longest name of the
  * same task that its own begins with. In the caller's process: host.submit and its parts,
- * host.run (from the submit to the collected outcome), host.wait. In a chip, for each
+ * host.run (from the submit to the collected outcome), host.wait. With a dispatcher,
+ * host.queue is the request's time in the queue, and host.submit follows it in the
+ * dispatcher's thread, up to the last task; it has no .publish there. In a chip, for each
  * task: chip.run, .follow (waits for other processes' tasks), .bind (arguments to the
  * device), .runner_run, .writeback; below chip.run.runner_run the device's own:
  * .device_wall, .device_wall.orch (the entry), .device_wall.sched (from the first
