@@ -23,7 +23,7 @@ fi
 
 cd "$source_dir"
 sources=(control/program/*.c dataplane/base/{clock,error,testing}.c
-	dataplane/memory/dtype.c dataplane/runtime/sizing.c)
+	dataplane/memory/dtype.c dataplane/runtime/sizing.c dataplane/trace/capture.c)
 # shellcheck disable=SC2046 # flags are words
 clang "$sanitize" -fno-sanitize-recover=all -O1 -g -std=gnu11 -D_GNU_SOURCE \
 	-DRPI_TESTING=1 -Iinclude -Idataplane -Icontrol "${sources[@]}" \
