@@ -11,7 +11,7 @@
 #define INTEGER_ADD(name, type)                                                   \
 	static void name(void *to, const void *from, size_t count)                \
 	{                                                                         \
-		_Atomic(type) *cells = to;                                        \
+		_Atomic __typeof__(type) *cells = to;                             \
 		size_t i;                                                         \
                                                                                   \
 		for (i = 0; i < count; i++) {                                     \
@@ -28,7 +28,7 @@
 #define FLOAT_ADD(name, bits, widen, narrow)                                           \
 	static void name(void *to, const void *from, size_t count)                     \
 	{                                                                              \
-		_Atomic(bits) *cells = to;                                             \
+		_Atomic __typeof__(bits) *cells = to;                                  \
 		size_t i;                                                              \
                                                                                        \
 		for (i = 0; i < count; i++) {                                          \
