@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/cpu.h"
 
@@ -37,6 +38,15 @@ static inline uint64_t bench_ticks(void)
 	}
 #endif
 	return rpi_now_ns();
+}
+
+/* CPU time of this thread so far, in ns; a system call. */
+static inline int64_t bench_cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 static inline double bench_ticks_ns(uint64_t ticks)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The loop itself, a sample for each token. */
-#include <time.h>
-
 #include "base/error.h"
 #include "clock.h"
 #include "decode_bed.h"
@@ -9,14 +7,6 @@
 
 /* What each text begins with. */
 #define FIRST 9
-
-static int64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static int feed(struct decode_bed *bed)
 {
@@ -66,7 +56,7 @@ static int measure(struct decode_bed *bed, uint64_t count, uint64_t left, double
 {
 	enum decode_figure figure = bed->variant->figure;
 	struct engine_costs before = { 0 }, after = { 0 };
-	int64_t cpu = figure == DECODE_OVERHEAD ? cpu_ns() : 0;
+	int64_t cpu = figure == DECODE_OVERHEAD ? bench_cpu_ns() : 0;
 	uint64_t begin = bench_ticks();
 	int err = figure == DECODE_WALL ? engine_costs(bed->engine, &before) : 0;
 
@@ -75,7 +65,7 @@ static int measure(struct decode_bed *bed, uint64_t count, uint64_t left, double
 	if (!err && figure == DECODE_WALL)
 		err = engine_costs(bed->engine, &after);
 	if (figure == DECODE_OVERHEAD)
-		*ns_out = (double)(cpu_ns() - cpu);
+		*ns_out = (double)(bench_cpu_ns() - cpu);
 	else if (figure == DECODE_WALL)
 		*ns_out = (double)(after.wall_ns - before.wall_ns -
 				   (after.chip_ns - before.chip_ns));

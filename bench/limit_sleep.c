@@ -8,11 +8,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "clock.h"
 #include "limit.h"
 
 /* What the other side works before each wake-up: about a token. */
@@ -25,14 +25,6 @@
 struct sleeps {
 	int go, wake;
 };
-
-static int64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 static int add(int fd, uint64_t count)
 {
@@ -89,12 +81,13 @@ static int sleep_ping(struct bench_pingpong *p, struct bench_round *round)
 		int64_t before;
 		int err = add(fds->go, 1);
 
-		before = cpu_ns();
+		before = bench_cpu_ns();
 		for (int sleep = 0; !err && sleep < SLEEPS; sleep++)
 			err = take(fds->wake, &p->peer);
 		if (err)
 			return err;
-		bench_samples_add(round->samples, (double)(cpu_ns() - before) / SLEEPS);
+		bench_samples_add(round->samples,
+				  (double)(bench_cpu_ns() - before) / SLEEPS);
 		round->work++;
 	}
 	return 0;

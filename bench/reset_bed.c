@@ -172,7 +172,8 @@ int reset_bed_write(struct reset_bed *bed)
 
 	if (!caller_writes(variant))
 		return reset_bed_run(bed, RESET_STEP_WRITE);
-	reset_write(bed->window, written_again(variant), variant->sparse);
+	if (written_again(variant))
+		reset_write(bed->window, written_again(variant), variant->sparse);
 	/* It may have fallen asleep meanwhile. */
 	return reset_bed_run(bed, RESET_STEP_WAKE);
 }

@@ -232,27 +232,20 @@ static void remark_peaks(struct bench_case *c, struct tasks_bed *bed)
 		   (unsigned long long)state.heap.peak);
 }
 
-/* Of this thread: a long run is sure to be interrupted, a short one is not. */
-static uint64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Runs of so many kernels; a sample has as many short ones as make up for its clock. */
 static int lengths_round(struct bench_case *c, struct bench_round *round)
 {
 	const struct tasks_variant *v = c->arg;
 	struct rp_run_config config = { .size = sizeof(config) };
-	uint64_t repeats = runs_of(v), begin;
+	uint64_t repeats = runs_of(v);
 	struct tasks_bed *bed = c->data;
+	int64_t begin;
 	const char *text;
 	int err = 0;
 
 	for (uint64_t i = 0; i < round->ops && !err; i++) {
-		begin = cpu_ns();
+		/* A long run is sure to be interrupted, a short one is not. */
+		begin = bench_cpu_ns();
 		for (uint64_t k = 0; k < repeats && !err; k++) {
 			rpi_runtime_begin(bed->runtime, &config);
 			err = submit_all(bed, v, NULL);
@@ -261,7 +254,7 @@ static int lengths_round(struct bench_case *c, struct bench_round *round)
 			round->work += bed->runtime->kernel_count;
 			err = rpi_runtime_end(bed->runtime, err, &text);
 		}
-		bench_samples_add(round->samples, (double)(cpu_ns() - begin) /
+		bench_samples_add(round->samples, (double)(bench_cpu_ns() - begin) /
 							  (double)(repeats * v->kernels));
 	}
 	return err;
