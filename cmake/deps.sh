@@ -6,7 +6,9 @@
 # deps.sh test     and the tests
 # deps.sh docs     what makes the reference
 # deps.sh bench    what rpbench peers compares with, and what draws the plots of a report
-# deps.sh ci       all of it, and what checks the sources
+# deps.sh ci       what builds, tests, documents and checks the sources
+# deps.sh extra    and what some of the tests do without: those of bench, a browser that
+#                  opens the report, what reads the graphs of captures
 #
 # RINGPLANE_DEPS=no leaves the machine alone.
 set -euo pipefail
@@ -17,25 +19,23 @@ packages=(
 	libc6-dev liburing-dev libdpdk-dev libhugetlbfs-dev systemtap-sdt-dev
 	libjansson-dev libpopt-dev libgsl-dev)
 test_packages=(
-	g++=g++ readelf=binutils strace=strace  libcmocka-dev)
+	g++=g++ readelf=binutils strace=strace libcmocka-dev)
 docs_packages=(doxygen=doxygen)
 bench_packages=(
 	gnuplot=gnuplot-nox libucx-dev libzmq3-dev libopenmpi-dev mpirun=openmpi-bin)
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
-	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux
-	chromium=chromium dot=graphviz)
+	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux)
+extra_packages=(chromium=chromium dot=graphviz)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;
 docs) packages=("${docs_packages[@]}") ;;
 bench) packages=("${bench_packages[@]}") ;;
-ci)
-	packages+=("${test_packages[@]}" "${docs_packages[@]}" "${bench_packages[@]}"
-		"${ci_packages[@]}")
-	;;
+ci) packages+=("${test_packages[@]}" "${docs_packages[@]}" "${ci_packages[@]}") ;;
+extra) packages=("${bench_packages[@]}" "${extra_packages[@]}") ;;
 *)
-	echo "usage: deps.sh [build|test|docs|bench|ci]" >&2
+	echo "usage: deps.sh [build|test|docs|bench|ci|extra]" >&2
 	exit 2
 	;;
 esac
