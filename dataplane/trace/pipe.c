@@ -35,7 +35,8 @@ void rpi_pipe_put(struct rpi_pipe *pipe, size_t bytes)
 			      memory_order_release);
 }
 
-void rpi_pipe_open(struct rpi_pipe *pipe, uint64_t limit_bytes)
+__attribute__((cold, noinline)) void rpi_pipe_open(struct rpi_pipe *pipe,
+						   uint64_t limit_bytes)
 {
 	atomic_store_explicit(&pipe->limit_bytes, limit_bytes, memory_order_relaxed);
 	atomic_store_explicit(&pipe->taken,
@@ -44,7 +45,7 @@ void rpi_pipe_open(struct rpi_pipe *pipe, uint64_t limit_bytes)
 	atomic_store_explicit(&pipe->open, 1, memory_order_release);
 }
 
-void rpi_pipe_close(struct rpi_pipe *pipe)
+__attribute__((cold, noinline)) void rpi_pipe_close(struct rpi_pipe *pipe)
 {
 	/* Relaxed: whoever waits looks again. */
 	atomic_store_explicit(&pipe->open, 0, memory_order_relaxed);
