@@ -89,13 +89,18 @@ static struct rpi_trace_record *claim(struct rpi_trace_ring *ring, uint64_t *at_
 	return record;
 }
 
+/* The one that a thread writes to. */
+static struct rpi_trace_ring *ring_of(const struct rpi_tracer *tracer, bool own)
+{
+	return &tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
+}
+
 void rpi_trace_record(const struct rpi_tracer *tracer, enum rpi_trace_name name,
 		      uint64_t begin, uint64_t end, const struct rpi_trace_of *of)
 {
 	uint64_t self = own_thread(), at;
 	bool own = own_ring(tracer->log, self);
-	struct rpi_trace_ring *ring =
-		&tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
+	struct rpi_trace_ring *ring = ring_of(tracer, own);
 	struct rpi_trace_record *record = rpi_likely(own) ? take_next(ring, &at)
 							  : claim(ring, &at);
 
@@ -114,14 +119,6 @@ void rpi_trace_record(const struct rpi_tracer *tracer, enum rpi_trace_name name,
 #define ROOM_LOOK_NS 50000
 #define ROOM_LOOKS   4000
 
-/* The one that this thread writes to. */
-static struct rpi_trace_ring *ring_of(const struct rpi_tracer *tracer)
-{
-	const bool own = own_ring(tracer->log, own_thread());
-
-	return &tracer->log->rings[own ? RPI_TRACE_OWNED : RPI_TRACE_SHARED];
-}
-
 static bool is_behind(const struct rpi_trace_ring *ring, uint64_t reader)
 {
 	/* Relaxed: a hint, like `head`. */
@@ -131,7 +128,8 @@ static bool is_behind(const struct rpi_trace_ring *ring, uint64_t reader)
 void rpi_trace_await_room(const struct rpi_tracer *tracer, const struct rpi_trace_of *of)
 {
 	const struct timespec moment = { .tv_nsec = ROOM_LOOK_NS };
-	struct rpi_trace_ring *ring = ring_of(tracer);
+	struct rpi_trace_ring *ring =
+		ring_of(tracer, own_ring(tracer->log, own_thread()));
 	uint64_t reader = get(&ring->reader), begin;
 	uint32_t looks = 0;
 
