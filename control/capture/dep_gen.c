@@ -256,7 +256,6 @@ static int write_files(struct rpi_session *session)
 static const char *const files[] = { JSON_NAME, DOT_NAME, NULL };
 
 const struct rpi_collector rpi_dep_gen = {
-	.flag = "enable_dep_gen",
 	.on = on,
 	.wants = wants,
 	.write = write_files,

@@ -314,7 +314,6 @@ static const char *const files[] = { FILE_NAME, "task*.arg*.before.bin",
 				     "task*.arg*.after.bin", NULL };
 
 const struct rpi_collector rpi_dump_args_collector = {
-	.flag = "enable_dump_args",
 	.on = on,
 	.wants = wants,
 	.begin = begin,

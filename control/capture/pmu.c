@@ -218,7 +218,6 @@ static int write_files(struct rpi_session *session)
 static const char *const files[] = { FILE_NAME, NULL };
 
 const struct rpi_collector rpi_pmu_collector = {
-	.flag = "enable_pmu",
 	.on = on,
 	.check = check,
 	.wants = wants,

@@ -207,7 +207,6 @@ static int write_files(struct rpi_session *session)
 static const char *const files[] = { FILE_NAME, NULL };
 
 const struct rpi_collector rpi_scope_stats = {
-	.flag = "enable_scope_stats",
 	.on = on,
 	.wants = wants,
 	.write = write_files,

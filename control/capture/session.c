@@ -2,7 +2,6 @@
 #include "capture/session.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -32,40 +31,11 @@ const char *rpi_session_kind(const struct rpi_session *session, uint32_t peer,
 	return peer < plane->peer_count ? "callback" : "caller";
 }
 
-/* A flag that no collector is for is one that this build does not have. */
-static int check_known(const char *call, const struct rp_capture *asked)
-{
-	const struct {
-		const char *flag;
-		bool on;
-	} flags[] = {
-		{ "enable_chip_swimlane", asked->enable_chip_swimlane },
-		{ "enable_dep_gen", asked->enable_dep_gen },
-		{ "enable_pmu", asked->enable_pmu },
-		{ "enable_dump_args", asked->enable_dump_args },
-		{ "enable_scope_stats", asked->enable_scope_stats },
-	};
-	uint32_t i, k;
-
-	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		for (k = 0; k < rpi_collector_count; k++)
-			if (!strcmp(rpi_collectors[k]->flag, flags[i].flag))
-				break;
-		if (flags[i].on && k == rpi_collector_count)
-			return rpi_fail(-EOPNOTSUPP, "%s: this build has no %s", call,
-					flags[i].flag);
-	}
-	return 0;
-}
-
 int rpi_session_check(const char *call, const struct rp_capture *asked)
 {
 	uint32_t i;
-	int err;
+	int err = rpi_capture_check(call, asked);
 
-	err = rpi_capture_check(call, asked);
-	if (!err)
-		err = check_known(call, asked);
 	for (i = 0; !err && i < rpi_collector_count; i++)
 		if (rpi_collectors[i]->on(asked) && rpi_collectors[i]->check)
 			err = rpi_collectors[i]->check(asked);

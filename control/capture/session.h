@@ -73,7 +73,6 @@ static inline struct rpi_capture_run *rpi_session_graph(struct rpi_session *sess
 }
 
 struct rpi_collector {
-	const char *flag; /* of struct rp_capture, for error lines */
 	bool (*on)(const struct rp_capture *asked);
 
 	/* Whether build and machine have what it takes: 0, or -EOPNOTSUPP with an error

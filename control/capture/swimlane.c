@@ -269,7 +269,6 @@ static int write_files(struct rpi_session *session)
 static const char *const files[] = { FILE_NAME, NULL };
 
 const struct rpi_collector rpi_swimlane = {
-	.flag = "enable_chip_swimlane",
 	.on = on,
 	.wants = wants,
 	.write = write_files,
