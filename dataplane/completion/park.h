@@ -80,6 +80,7 @@ struct rpi_park {
 	const char *reason; /* why this engine; static text */
 #if RPI_HAVE_LIBURING
 	struct io_uring ring; /* mapped while role is FRESH or OWNER */
+	uint64_t id;	      /* no other park of this process has it */
 #endif
 };
 

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpu.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
@@ -160,6 +161,8 @@ static int ring_open(struct io_uring *ring, unsigned setup_flags)
 	return 0;
 }
 
+static _Atomic uint64_t last_park_id;
+
 int rpi_park_uring_create(struct rpi_park *park, const char **why_out)
 {
 	int ret = rpi_test_point("park.ring");
@@ -168,7 +171,48 @@ int rpi_park_uring_create(struct rpi_park *park, const char **why_out)
 		ret = ring_open(&park->ring, IORING_SETUP_R_DISABLED);
 	if (ret)
 		*why_out = fault_text(ret);
+	park->id = atomic_fetch_add_explicit(&last_park_id, 1, memory_order_relaxed) + 1;
 	return ret;
+}
+
+/*
+ * Rings that this thread has registered: who enters one by such a number needs no
+ * reference to its file, whose count all wakers write. A park's number among all parks
+ * says whose it is; -1 stands for one that could not be registered. What another thread
+ * has destroyed stays with this one until its place is taken or it ends.
+ */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct entrance {
+	uint64_t park_id;
+	int number;
+} entrances[4];
+
+static struct entrance *entrance_of(const struct rpi_park *park)
+{
+	return &entrances[park->id % (sizeof(entrances) / sizeof(entrances[0]))];
+}
+
+/* ring_fd: any ring. What this thread's task has not registered is refused. */
+static void unregister(struct entrance *entrance, int ring_fd)
+{
+	struct io_uring_rsrc_update update = { .offset = (uint32_t)entrance->number };
+
+	if (entrance->park_id && entrance->number >= 0)
+		ring_register(ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
+	entrance->park_id = 0;
+}
+
+static __attribute__((cold, noinline)) void register_ring(struct entrance *entrance,
+							  const struct rpi_park *park)
+{
+	const int fd = park->ring.ring_fd;
+	struct io_uring_rsrc_update update = { .offset = UINT32_MAX,
+					       .data = (uint64_t)fd };
+
+	unregister(entrance, fd);
+	entrance->number = -1;
+	if (ring_register(fd, IORING_REGISTER_RING_FDS, &update, 1) == 1)
+		entrance->number = (int)update.offset;
+	entrance->park_id = park->id;
 }
 
 int rpi_park_uring_own(struct rpi_park *park)
@@ -190,6 +234,10 @@ void rpi_park_uring_disown(struct rpi_park *park)
 
 void rpi_park_uring_destroy(struct rpi_park *park)
 {
+	struct entrance *entrance = entrance_of(park);
+
+	if (entrance->park_id == park->id)
+		unregister(entrance, park->ring.ring_fd);
 	if (park->role == RPI_PARK_OTHER)
 		close(park->ring.ring_fd);
 	else
@@ -204,10 +252,40 @@ void rpi_park_uring_drain(struct rpi_park *park)
 		io_uring_cq_advance(&park->ring, count);
 }
 
+static int enter(int ring, unsigned flags, const struct io_uring_getevents_arg *arg)
+{
+	long ret = syscall(SYS_io_uring_enter, ring, 0, 1, flags | IORING_ENTER_GETEVENTS,
+			   arg, arg ? sizeof(*arg) : 0);
+
+	return ret < 0 ? -errno : 0;
+}
+
+/* Until there is a completion, at most for so long. 0, -ETIME, -EINTR, other. */
+static int await_completion(struct rpi_park *park, const struct __kernel_timespec *left)
+{
+	const struct io_uring_getevents_arg timed = { .ts = (uint64_t)(uintptr_t)left };
+	const struct io_uring_getevents_arg *arg = left ? &timed : NULL;
+	const unsigned flags = left ? IORING_ENTER_EXT_ARG : 0;
+	struct entrance *entrance = entrance_of(park);
+	int ret;
+
+	if (io_uring_cq_ready(&park->ring))
+		return 0;
+	if (rpi_unlikely(entrance->park_id != park->id))
+		register_ring(entrance, park);
+	if (rpi_likely(entrance->number >= 0)) {
+		ret = enter(entrance->number, flags | IORING_ENTER_REGISTERED_RING, arg);
+		if (rpi_likely(ret != -EBADF && ret != -EINVAL))
+			return ret;
+		/* Another process's: this one was forked from it. */
+		entrance->number = -1;
+	}
+	return enter(park->ring.ring_fd, flags, arg);
+}
+
 int rpi_park_uring_block(struct rpi_park *park, uint64_t deadline_ns)
 {
 	struct __kernel_timespec ts, *left = NULL;
-	struct io_uring_cqe *cqe;
 	uint64_t now_ns;
 	int ret;
 
@@ -220,7 +298,7 @@ int rpi_park_uring_block(struct rpi_park *park, uint64_t deadline_ns)
 			ts.tv_nsec = (long long)((deadline_ns - now_ns) % NS_PER_S);
 			left = &ts;
 		}
-		ret = io_uring_wait_cqes(&park->ring, &cqe, 1, left, NULL);
+		ret = await_completion(park, left);
 		if (ret == 0) {
 			rpi_park_uring_drain(park);
 			return 0;
