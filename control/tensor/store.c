@@ -368,25 +368,20 @@ static void place(struct rpi_entry *entry, bool stack, uint64_t shard_bytes,
 		atomic_load_explicit(&shard->address, memory_order_acquire) + inside;
 }
 
-int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *tensor,
-		      struct rpi_resident *out)
+int rpi_store_locate(void *context, const char *call, const struct rp_tensor *tensor,
+		     uint64_t bytes, struct rpi_resident *out)
 {
 	uint64_t offset = (uint64_t)(uintptr_t)tensor->data;
 	struct rpi_resident found = { 0 };
 	struct rpi_entry *entry = NULL;
-	struct rpi_view view;
 	uint64_t shard_bytes;
 	uint64_t total;
-	uint64_t bytes;
 	uint64_t word = 0;
 	int err;
 
 	err = look_up(context, call, tensor, &entry, &word);
-	if (!err)
-		err = rpi_view_from_tensor(call, tensor, &view);
 	if (err)
 		return err;
-	bytes = (uint64_t)view.span_bytes;
 	/* N2 */
 	found.dtype = atomic_load_explicit(&entry->dtype, memory_order_acquire);
 	shard_bytes = atomic_load_explicit(&entry->bytes, memory_order_acquire);
@@ -410,6 +405,17 @@ int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *t
 		return fail_stale(call);
 	*out = found;
 	return 0;
+}
+
+int rpi_store_resolve(struct rpi_store *store, const char *call,
+		      const struct rp_tensor *tensor, struct rpi_resident *out)
+{
+	struct rpi_view view;
+	int err = rpi_view_from_tensor(call, tensor, &view);
+
+	return err ? err
+		   : rpi_store_locate(store, call, tensor, (uint64_t)view.span_bytes,
+				      out);
 }
 
 uint32_t rpi_store_chip_of(const struct rpi_store *store, uint64_t address)

@@ -95,9 +95,14 @@ int rpi_store_find(struct rpi_store *store, const char *call,
  * start of its memory since. */
 bool rpi_store_freed_before(struct rpi_store *store, uint64_t name);
 
-/* dispatch/resident.h: where a view lies. No lock. */
-int rpi_store_resolve(void *context, const char *call, const struct rp_tensor *tensor,
-		      struct rpi_resident *out);
+/* dispatch/resident.h: where a view lies that has been checked and spans `bytes`. No
+ * lock. */
+int rpi_store_locate(void *context, const char *call, const struct rp_tensor *tensor,
+		     uint64_t bytes, struct rpi_resident *out);
+
+/* The same for any tensor. */
+int rpi_store_resolve(struct rpi_store *store, const char *call,
+		      const struct rp_tensor *tensor, struct rpi_resident *out);
 
 /* The chip in whose memory an address lies, or RP_MAX_PEERS. */
 uint32_t rpi_store_chip_of(const struct rpi_store *store, uint64_t address);

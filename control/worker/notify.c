@@ -9,7 +9,7 @@
 #include "worker/release.h"
 #include "worker/worker.h"
 
-void rpi_worker_arm_always(struct rp_worker *worker, uint64_t targets)
+void rpi_worker_look_always(struct rp_worker *worker)
 {
 	struct rpi_plane *plane = &worker->plane;
 	uint32_t peer;
@@ -17,6 +17,13 @@ void rpi_worker_arm_always(struct rp_worker *worker, uint64_t targets)
 	for (peer = 0; peer < plane->peer_count; peer++)
 		atomic_fetch_or_explicit(&plane->peers[peer].attention,
 					 RPI_ATTENTION_ALWAYS, memory_order_acq_rel);
+}
+
+void rpi_worker_arm_always(struct rp_worker *worker, uint64_t targets)
+{
+	struct rpi_plane *plane = &worker->plane;
+
+	rpi_worker_look_always(worker);
 	/* E5. From here on every process looks at the notices of runs to come. */
 	rpi_barrier_sleeper(plane->asym);
 	atomic_fetch_or_explicit(&plane->notice_targets, targets, memory_order_acq_rel);

@@ -119,12 +119,12 @@ static int writable(void *context, const char *call, const void *addr, size_t by
 	return rpi_inherited_check_write(&worker->inherited, call, addr, bytes);
 }
 
-static int resolve(void *context, const char *call, const struct rp_tensor *tensor,
-		   struct rpi_resident *out)
+static int locate(void *context, const char *call, const struct rp_tensor *tensor,
+		  uint64_t bytes, struct rpi_resident *out)
 {
 	struct rp_worker *worker = context;
 
-	return rpi_store_resolve(&worker->store, call, tensor, out);
+	return rpi_store_locate(&worker->store, call, tensor, bytes, out);
 }
 
 static bool is_device(void *context, uint64_t address)
@@ -218,6 +218,7 @@ static void set_up_waiting(struct rp_worker *worker)
 		      options->wait != RP_WAIT_BLOCK &&
 		      options->worker_wait != RP_WAIT_BLOCK;
 	plane->gate.patient = options->wait != RP_WAIT_BLOCK && !worker->crowded;
+	plane->gate.armed = options->wait == RP_WAIT_BLOCK;
 	rpi_worker_spin_init(worker, options->wait, &plane->gate.spin);
 	atomic_store_explicit(&plane->gate.budget_ns, rpi_spin_budget(&plane->gate.spin),
 			      memory_order_relaxed);
@@ -235,7 +236,7 @@ static void fill_plane(struct rp_worker *worker)
 	plane->in_place = worker->options.unified_memory;
 	plane->visible = visible;
 	plane->writable = writable;
-	plane->resolve = resolve;
+	plane->locate = locate;
 	plane->is_device = is_device;
 	plane->retire = retire;
 	plane->domains = worker->domains.records;
@@ -269,6 +270,8 @@ static int create_plane(struct rp_worker *worker)
 		err = rpi_worker_lay_out(worker);
 	if (err)
 		return err;
+	if (plane->gate.armed)
+		rpi_worker_look_always(worker);
 	plane->rouser.peers = plane->peers;
 	plane->rouser.parks = worker->parks;
 	plane->rouser.peer_count = plane->peer_count;

@@ -22,19 +22,11 @@ static void announce(struct rp_chip *chip, uint64_t targets)
 		rpi_waker_send(&chip->rouser.waker, chip->ring_fd, chip->ring_user_data);
 }
 
-/* E5, the worker's end. The bit goes before the notice is read: one that is armed
- * after that sets it again. */
 static void look_at_notice(struct rp_chip *chip, uint32_t idx, bool always)
 {
 	struct rpi_frame *frame = &chip->frames[idx];
-	const uint32_t bit = RPI_ATTENTION_FRAME(idx);
-	uint64_t notice;
+	uint64_t notice = atomic_load_explicit(&frame->notice, memory_order_acquire);
 
-	atomic_fetch_and_explicit(&chip->self->attention, ~bit, memory_order_seq_cst);
-	/* Of two processes that end the last tasks of a run at once, one sees both
-	 * done: each has stored its own done_seq before this fence. */
-	atomic_thread_fence(memory_order_seq_cst);
-	notice = atomic_load_explicit(&frame->notice, memory_order_acquire);
 	if (!(notice & RPI_NOTICE_ARMED))
 		return;
 	if (rpi_frame_all_done(frame, chip->peers)) {
@@ -44,8 +36,28 @@ static void look_at_notice(struct rp_chip *chip, uint32_t idx, bool always)
 		return;
 	}
 	if (!always)
-		atomic_fetch_or_explicit(&chip->self->attention, bit,
+		atomic_fetch_or_explicit(&chip->self->attention, RPI_ATTENTION_FRAME(idx),
 					 memory_order_acq_rel);
+}
+
+/* E5, the worker's end. */
+static void look_at_notices(struct rp_chip *chip, uint32_t attention)
+{
+	const uint32_t asked = attention & RPI_ATTENTION_FRAMES;
+	const bool always = attention & RPI_ATTENTION_ALWAYS;
+	uint32_t idx;
+
+	/* The bits go before a notice is read: one that is armed after that sets its bit
+	 * again. */
+	if (asked)
+		atomic_fetch_and_explicit(&chip->self->attention, ~asked,
+					  memory_order_seq_cst);
+	/* Of two processes that end the last tasks of a run at once, one sees both
+	 * done: each has stored its own done_seq before this fence. */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
+		if (always || (asked & RPI_ATTENTION_FRAME(idx)))
+			look_at_notice(chip, idx, always);
 }
 
 static void tell_peers(struct rp_chip *chip)
@@ -80,12 +92,8 @@ static void tell_room(struct rp_chip *chip, uint64_t seq)
 static __attribute__((noinline)) void serve_attention(struct rp_chip *chip, uint64_t seq,
 						      uint32_t attention)
 {
-	bool always = attention & RPI_ATTENTION_ALWAYS;
-	uint32_t idx;
-
-	for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
-		if (always || (attention & RPI_ATTENTION_FRAME(idx)))
-			look_at_notice(chip, idx, always);
+	if (attention & (RPI_ATTENTION_FRAMES | RPI_ATTENTION_ALWAYS))
+		look_at_notices(chip, attention);
 	if (attention & RPI_ATTENTION_DEPS)
 		tell_peers(chip);
 	if (attention & RPI_ATTENTION_ROOM)

@@ -121,11 +121,13 @@ static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 	return plane->writable(context, "rp_worker_submit", tensor->data, bytes);
 }
 
-static int check_resident(struct rpi_plane *plane, const struct rp_tensor *tensor)
+static int check_resident(struct rpi_plane *plane, const struct rp_tensor *tensor,
+			  size_t bytes)
 {
 	struct rpi_resident where;
 
-	return plane->resolve(plane->memory_context, "rp_worker_submit", tensor, &where);
+	return plane->locate(plane->memory_context, "rp_worker_submit", tensor, bytes,
+			     &where);
 }
 
 static int bind_tensor(struct rpi_call *call, uint32_t idx,
@@ -159,7 +161,7 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 				param->name);
 	/* Contiguous: what it spans is what it holds. */
 	bytes = (size_t)view.span_bytes;
-	err = tensor->resident ? check_resident(plane, tensor)
+	err = tensor->resident ? check_resident(plane, tensor, bytes)
 			       : check_host(plane, param, tensor, bytes);
 	if (err)
 		return err;

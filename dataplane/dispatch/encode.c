@@ -109,8 +109,8 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 
 /* Device memory: it lies on one chip, and the task must go there. */
 static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
-			  const struct rp_tensor *tensor, enum rpi_op op, uint32_t peer,
-			  uint64_t *device_out)
+			  const struct rp_tensor *tensor, size_t bytes, enum rpi_op op,
+			  uint32_t peer, uint64_t *device_out)
 {
 	struct rpi_resident where;
 	int err;
@@ -120,7 +120,7 @@ static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
 				"%s: argument %u is device memory, which callbacks can't "
 				"see",
 				call, arg);
-	err = run->plane->resolve(run->plane->memory_context, call, tensor, &where);
+	err = run->plane->locate(run->plane->memory_context, call, tensor, bytes, &where);
 	if (err)
 		return err;
 	if (where.chip == RPI_CHIP_SEVERAL)
@@ -212,7 +212,7 @@ static __attribute__((noinline)) int check_tensor(struct rp_run *run, const char
 	rpi_view_extent(&run->views[view], &low, &high);
 	err = check_access(run, call, idx, arg->access, tensor->resident, low, high);
 	if (!err && tensor->resident)
-		err = place_resident(run, call, idx, tensor, op, peer,
+		err = place_resident(run, call, idx, tensor, high - low, op, peer,
 				     &run->device[view]);
 	*bytes += sizeof(struct rpi_wire_tensor);
 	if (!rpi_tensor_row_major(tensor))
@@ -327,6 +327,7 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 	struct rpi_task_body body;
 	int err;
 
+	rpi_lane_expect(lane, arg_count);
 	err = check_args(run, call, args, arg_count, op, peer, &given.bytes);
 	/* Before its accesses are noted: a task that is refused leaves no trace. */
 	if (!err && given.bytes > lane->at.arg_bytes)

@@ -110,10 +110,9 @@ static void refresh_done(struct rpi_lane *lane)
  * the ring so that one task's arguments are contiguous. */
 static size_t arg_charge(const struct rpi_lane *lane, size_t bytes)
 {
-	size_t offset = lane->arg_head % lane->at.arg_bytes;
+	size_t left = lane->at.arg_bytes - lane->arg_at;
 
-	return offset + bytes > lane->at.arg_bytes ? lane->at.arg_bytes - offset + bytes
-						   : bytes;
+	return bytes > left ? left + bytes : bytes;
 }
 
 static bool fits(const struct rpi_lane *lane, size_t arg_bytes)
@@ -131,9 +130,10 @@ bool rpi_lane_has_room(struct rpi_lane *lane, size_t arg_bytes)
 		return true;
 	refresh_done(lane);
 	/* All bytes free: begin at the start, so that nothing is lost to the wrap. */
-	if (lane->arg_tail == lane->arg_head) {
-		lane->arg_head = round_up(lane->arg_head, lane->at.arg_bytes);
+	if (lane->arg_tail == lane->arg_head && lane->arg_at) {
+		lane->arg_head += lane->at.arg_bytes - lane->arg_at;
 		lane->arg_tail = lane->arg_head;
+		lane->arg_at = 0;
 	}
 	return fits(lane, arg_bytes);
 }
@@ -141,12 +141,13 @@ bool rpi_lane_has_room(struct rpi_lane *lane, size_t arg_bytes)
 void *rpi_lane_args(struct rpi_lane *lane, size_t bytes, uint32_t *at_out)
 {
 	size_t charge = arg_charge(lane, bytes);
-	size_t offset;
+	size_t at = charge == bytes ? lane->arg_at : 0;
 
 	lane->arg_head += charge;
-	offset = (lane->arg_head - bytes) % lane->at.arg_bytes;
-	*at_out = (uint32_t)offset;
-	return lane->at.args + offset;
+	/* No division: a ring need not be a power of two, and one is slow. */
+	lane->arg_at = at + bytes < lane->at.arg_bytes ? at + bytes : 0;
+	*at_out = (uint32_t)at;
+	return lane->at.args + at;
 }
 
 /* Before the task can be seen, so that nobody sees it ended and not published.

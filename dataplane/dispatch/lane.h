@@ -47,28 +47,29 @@ struct rpi_lane_memory {
 	uint32_t capacity; /* power of two */
 };
 
-/* The parent's half. */
+/* The parent's half. What a lone task needs stands together. */
 struct rpi_lane {
 	struct rpi_lane_memory at;
-	uint64_t next_seq;		   /* of the next task */
-	uint64_t lone_count;		   /* tasks that went by slot */
-	uint64_t lone_seq[RPI_LANE_SLOTS]; /* last task of each slot */
-	uint64_t done_cache;		   /* done_seq as last seen here */
-	uint64_t arg_head;		   /* bytes ever handed out, padding included */
-	uint64_t arg_tail;		   /* bytes known to be free again */
-	uint64_t arg_seq;		   /* tasks whose bytes arg_tail accounts for */
-	uint64_t *arg_end;		   /* [capacity]: arg_head after each task */
-	struct rpi_burst_span group;	   /* reserved in the burst ring */
-	uint32_t group_reserved;
-	uint32_t group_filled;
-	uint32_t group_next;	 /* tasks of the next group; a power of two */
-	uint64_t group_ticks;	 /* when this run's last one was full; 0: not yet */
-	uint64_t group_patience; /* RPI_LANE_GROUP_NS in ticks */
-	bool lone_next;		 /* the next task is the first of its run here */
+	uint64_t next_seq;   /* of the next task */
+	uint64_t lone_count; /* tasks that went by slot */
+	uint64_t done_cache; /* done_seq as last seen here */
+	uint64_t arg_head;   /* bytes ever handed out, padding included */
+	uint64_t arg_tail;   /* bytes known to be free again */
+	uint64_t *arg_end;   /* [capacity]: arg_head after each task */
+	size_t arg_at;	     /* arg_head in the ring: below at.arg_bytes */
 	/* Published so far; waiters bound what the process says by it. */
 	_Atomic uint64_t published_seq;
 	struct rpi_rouser *rouser;
 	uint32_t peer_idx;
+	bool lone_next; /* the next task is the first of its run here */
+	uint32_t group_filled;
+	uint32_t group_reserved;
+	uint32_t group_next;	     /* tasks of the next group; a power of two */
+	uint64_t group_ticks;	     /* when this run's last one was full; 0: not yet */
+	uint64_t group_patience;     /* RPI_LANE_GROUP_NS in ticks */
+	struct rpi_burst_span group; /* reserved in the burst ring */
+	uint64_t arg_seq;	     /* tasks whose bytes arg_tail accounts for */
+	uint64_t lone_seq[RPI_LANE_SLOTS]; /* last task of each slot */
 };
 
 /* The process's half. */
@@ -93,6 +94,18 @@ void rpi_lane_rx_init(struct rpi_lane_rx *rx, const struct rpi_lane_memory *at);
 
 /* Whether one more task with `arg_bytes` bytes of arguments fits now. */
 bool rpi_lane_has_room(struct rpi_lane *lane, size_t arg_bytes);
+
+/* The next task has `arg_count` arguments, about a line each: take the lines where they
+ * will lie from the process, which has read them a lap ago, while they are checked. */
+#define RPI_LANE_AHEAD 8
+static inline void rpi_lane_expect(const struct rpi_lane *lane, uint32_t arg_count)
+{
+	const uint8_t *at = lane->at.args + lane->arg_at;
+	uint32_t i;
+
+	for (i = 0; i < arg_count && i < RPI_LANE_AHEAD; i++)
+		rpi_cpu_prefetch_write(at + (size_t)i * RPI_CACHE_LINE);
+}
 
 /* Where the next task's arguments go: `bytes` contiguous bytes. Only after
  * rpi_lane_has_room() said so for as many; *at_out is their offset. */

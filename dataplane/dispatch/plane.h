@@ -108,6 +108,9 @@ struct rpi_gate {
 	_Atomic uint64_t budget_ns; /* its budget, for the others */
 	_Atomic uint64_t sleeps;
 	bool patient; /* spins a little before it asks for the lead */
+	/* Waiters sleep nearly each time: runs are armed for them when accepted, by a
+	 * store that is made anyhow, instead of by each wait. */
+	bool armed;
 };
 
 /* Why dispatches fail, as struct rp_worker_stats has it. */
@@ -153,9 +156,10 @@ struct rpi_plane {
 	 * whether they may write it (0, -EACCES with an error line). */
 	int (*visible)(void *context, const void *addr, size_t bytes);
 	int (*writable)(void *context, const char *call, const void *addr, size_t bytes);
-	/* Where a resident view lies, and whether an address is a chip's. */
-	int (*resolve)(void *context, const char *call, const struct rp_tensor *tensor,
-		       struct rpi_resident *out);
+	/* Where a resident view lies that was checked and spans so many bytes, and
+	 * whether an address is a chip's. */
+	int (*locate)(void *context, const char *call, const struct rp_tensor *tensor,
+		      uint64_t bytes, struct rpi_resident *out);
 	bool (*is_device)(void *context, uint64_t address);
 	void *memory_context;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dispatch/record.h"
+#include "memory/view.h"
 
 static const char call[] = "rp_recording_run";
 
@@ -129,6 +130,7 @@ static int place_resident(const struct rp_run *run, const struct rpi_record_fix 
 {
 	struct rp_tensor tensor = fix->tensor;
 	struct rpi_resident where;
+	struct rpi_view view;
 	int err;
 
 	if (fix->param != RPI_FIX_NONE) {
@@ -137,7 +139,10 @@ static int place_resident(const struct rp_run *run, const struct rpi_record_fix 
 		tensor.resident = now->resident;
 		tensor.data = (char *)now->data + fix->delta;
 	}
-	err = run->plane->resolve(run->plane->memory_context, call, &tensor, &where);
+	err = rpi_view_from_tensor(call, &tensor, &view);
+	if (!err)
+		err = run->plane->locate(run->plane->memory_context, call, &tensor,
+					 (uint64_t)view.span_bytes, &where);
 	if (err)
 		return err;
 	if (where.chip != peer)

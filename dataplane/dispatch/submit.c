@@ -149,6 +149,8 @@ void rpi_run_begin(struct rp_run *run, struct rp_program *program, uint32_t prog
 	 * other's. */
 	if (rpi_unlikely(run->domains) && !plane->persistent)
 		plane->retire(plane->memory_context, run);
+	/* A process that looked at its notice has read it. */
+	rpi_cpu_prefetch_write(run->frame);
 	run->domains = 0;
 	run->fenced = 0;
 	run->task_count = 0;
@@ -204,6 +206,10 @@ static void accept_run(struct rp_run *run)
 	uint64_t targets =
 		atomic_load_explicit(&plane->notice_targets, memory_order_acquire);
 	uint64_t peers = atomic_load_explicit(&run->peers, memory_order_relaxed);
+	/* E5: a waiter looks whether the run is RUNNING, and then whether it has ended,
+	 * before it sleeps. So it may be armed, and its end be told, before it is. */
+	uint64_t waiters =
+		plane->gate.armed && peers ? RPI_NOTICE_ARMED | RPI_NOTICE_WAITER : 0;
 	uint64_t left = peers;
 
 	atomic_store_explicit(&run->frame->peers, peers, memory_order_relaxed);
@@ -219,7 +225,8 @@ static void accept_run(struct rp_run *run)
 		plane->fence_seq[peer] = plane->lanes[peer].next_seq - 1;
 	}
 	/* Release: whoever sees this run's number here sees its targets. */
-	atomic_store_explicit(&run->frame->notice, run->seq << RPI_NOTICE_RUN_SHIFT,
+	atomic_store_explicit(&run->frame->notice,
+			      run->seq << RPI_NOTICE_RUN_SHIFT | waiters,
 			      memory_order_release);
 	atomic_store_explicit(&run->word, rpi_run_word(run->seq, RPI_RUN_RUNNING),
 			      memory_order_release);
@@ -305,18 +312,22 @@ int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
 		    uint64_t began, struct rpi_ticket *ticket_out)
 {
 	char text[RPI_ERROR_BYTES];
+	struct rpi_handle_slot *slot;
 	struct rpi_call call;
 	struct rp_run *run;
+	uint32_t handle_idx;
 	uint64_t handle, at;
 	int err;
 
 	err = rpi_plane_take_frame(plane, rpi_plane_check_open, &run);
 	if (err)
 		return err;
-	err = rpi_handles_take(&plane->handles, offer->wants_handle, &run->handle_idx,
+	err = rpi_handles_take(&plane->handles, offer->wants_handle, &handle_idx,
 			       &handle);
 	if (err)
 		return err;
+	/* Not read again below: a load wider than this store waits for all stores. */
+	run->handle_idx = handle_idx;
 	rpi_run_begin(run, offer->program, offer->program_idx, offer->config, began);
 	at = rpi_run_span(run, RPI_SPAN_SUBMIT_FRAME, began);
 	call = (struct rpi_call){ .plane = plane,
@@ -330,8 +341,9 @@ int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
 		err = fill(run, offer);
 	at = rpi_run_span(run, RPI_SPAN_SUBMIT_ORCHESTRATE, at);
 	/* Before the handle leaves this function. */
-	plane->handles.slots[run->handle_idx].run_idx = run->frame_idx;
-	plane->handles.slots[run->handle_idx].run_seq = run->seq;
+	slot = &plane->handles.slots[handle_idx];
+	slot->run_idx = run->frame_idx;
+	slot->run_seq = run->seq;
 	if (rpi_unlikely(err)) {
 		rpi_format(text, sizeof(text), "%s", rp_last_error());
 		abandon(run, err, text);
@@ -341,7 +353,7 @@ int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
 	*ticket_out = (struct rpi_ticket){ .handle = handle,
 					   .run_seq = run->seq,
 					   .run_idx = run->frame_idx,
-					   .handle_idx = run->handle_idx };
+					   .handle_idx = handle_idx };
 	rpi_run_accept(run);
 	rpi_probe(submit, ticket_out->run_seq, offer->program_idx);
 	rpi_run_span(run, RPI_SPAN_SUBMIT_PUBLISH, at);

@@ -60,6 +60,8 @@ static bool arm_run(struct rpi_plane *plane, struct rp_run *run)
 
 	if (word != rpi_run_word(seq, RPI_RUN_RUNNING))
 		return false;
+	if (plane->gate.armed)
+		return true; /* since it was accepted, or taken: then it has ended */
 	seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
 	do {
 		if (seen >> RPI_NOTICE_RUN_SHIFT != seq)
@@ -81,11 +83,14 @@ static bool arm_run(struct rpi_plane *plane, struct rp_run *run)
 }
 
 /* The leader leaves: nobody sleeps on the park, so nobody is to be woken there. */
-static void disarm_run(struct rp_run *run)
+static void disarm_run(const struct rpi_plane *plane, struct rp_run *run)
 {
-	uint64_t seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
+	uint64_t seen;
 	uint64_t next;
 
+	if (plane->gate.armed)
+		return;
+	seen = atomic_load_explicit(&run->frame->notice, memory_order_relaxed);
 	do {
 		if (!(seen & RPI_NOTICE_WAITER))
 			return;
@@ -247,7 +252,7 @@ static int wait_as_leader(struct rpi_plane *plane, struct rp_run *run, uint64_t 
 	if (slept) {
 		ret = sleep_for_run(plane, run, seq, deadline_ns);
 		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
-			disarm_run(&plane->runs[idx]);
+			disarm_run(plane, &plane->runs[idx]);
 	}
 	rpi_spin_end(&wait, slept);
 	resign(gate);

@@ -205,10 +205,11 @@ struct rpi_peer {
 };
 
 #define RPI_ATTENTION_FRAME(idx) (1u << (idx))
+#define RPI_ATTENTION_FRAMES	 (RPI_ATTENTION_FRAME(0) | RPI_ATTENTION_FRAME(1))
 #define RPI_ATTENTION_DEPS	 (1u << 2)
 #define RPI_ATTENTION_ROOM	 (1u << 3)
-/* Every run's notice is armed (rp_worker_fd(), a ring of the caller): set for
- * good, so that both sides of E5 can do with a plain full fence. */
+/* Every run's notice is armed (rp_worker_fd(), a ring of the caller, callers that sleep
+ * each time): set for good, so that both sides of E5 can do with a plain full fence. */
 #define RPI_ATTENTION_ALWAYS (1u << 4)
 #define RPI_ATTENTION_REPLY  (1u << 5)
 

@@ -7,58 +7,51 @@
 #include "base/error.h"
 #include "memory/view.h"
 
-static const struct {
-	const char *name;
-	uint32_t bits;
-} dtypes[RP_DTYPE_END] = {
-	[0] = { "?", 0 },
-	[RP_FLOAT32] = { "float32", 32 },
-	[RP_FLOAT16] = { "float16", 16 },
-	[RP_BFLOAT16] = { "bfloat16", 16 },
-	[RP_INT8] = { "int8", 8 },
-	[RP_INT16] = { "int16", 16 },
-	[RP_INT32] = { "int32", 32 },
-	[RP_INT64] = { "int64", 64 },
-	[RP_UINT8] = { "uint8", 8 },
-	[RP_UINT16] = { "uint16", 16 },
-	[RP_UINT32] = { "uint32", 32 },
-	[RP_UINT64] = { "uint64", 64 },
-	[RP_BOOL] = { "bool", 8 },
-	[RP_FP8E4M3FN] = { "fp8e4m3fn", 8 },
-	[RP_FP8E8M0] = { "fp8e8m0", 8 },
-	[RP_FP4E2M1] = { "fp4e2m1", 4 },
+static const char *const names[RP_DTYPE_END] = {
+	[0] = "?",
+	[RP_FLOAT32] = "float32",
+	[RP_FLOAT16] = "float16",
+	[RP_BFLOAT16] = "bfloat16",
+	[RP_INT8] = "int8",
+	[RP_INT16] = "int16",
+	[RP_INT32] = "int32",
+	[RP_INT64] = "int64",
+	[RP_UINT8] = "uint8",
+	[RP_UINT16] = "uint16",
+	[RP_UINT32] = "uint32",
+	[RP_UINT64] = "uint64",
+	[RP_BOOL] = "bool",
+	[RP_FP8E4M3FN] = "fp8e4m3fn",
+	[RP_FP8E8M0] = "fp8e8m0",
+	[RP_FP4E2M1] = "fp4e2m1",
 };
 
 const char *rp_dtype_name(enum rp_dtype dtype)
 {
-	return dtypes[(uint32_t)dtype < RP_DTYPE_END ? dtype : 0].name;
+	return names[(uint32_t)dtype < RP_DTYPE_END ? dtype : 0];
 }
 
 uint32_t rp_dtype_bits(enum rp_dtype dtype)
 {
-	return dtypes[(uint32_t)dtype < RP_DTYPE_END ? dtype : 0].bits;
+	uint32_t order = rpi_dtype_order((uint32_t)dtype);
+
+	return order ? 1u << order : 0;
 }
 
-int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements)
+/* The bound in elements; a multiple of 8, so that it never rounds up in bytes. */
+static inline int64_t elements_max(uint32_t order)
 {
-	uint32_t bits = rp_dtype_bits(dtype);
-
-	return bits < 8 ? elements / 2 : elements * (bits / 8);
-}
-
-/* The bound in elements; a multiple of 8, so that it never rounds up in bytes. Bits are
- * powers of two, and this is asked for several times a task: no division. */
-static int64_t elements_max(uint32_t dtype)
-{
-	return RPI_VIEW_BYTES_MAX >> __builtin_ctz(rp_dtype_bits(dtype)) << 3;
+	return RPI_VIEW_BYTES_MAX >> order << 3;
 }
 
 /* All but the strides and the address. */
-static int check_shape(const char *call, const struct rp_tensor *t)
+static inline int check_shape(const char *call, const struct rp_tensor *t)
 {
+	const uint32_t order = rpi_dtype_order(t->dtype);
+	const int64_t most = elements_max(order);
 	int64_t elements = 1;
 
-	if (!rp_dtype_bits(t->dtype))
+	if (!order)
 		return rpi_fail(-EINVAL, "%s: dtype %" PRIu32 ", expected 1 to %d", call,
 				t->dtype, RP_DTYPE_END - 1);
 	if (t->rank < 1 || t->rank > RP_MAX_DIMS)
@@ -71,14 +64,13 @@ static int check_shape(const char *call, const struct rp_tensor *t)
 					", expected 1 or more",
 					call, k, t->shape[k]);
 		if (__builtin_mul_overflow(elements, t->shape[k], &elements) ||
-		    elements > elements_max(t->dtype))
+		    elements > most)
 			return rpi_fail(
 				-EINVAL,
 				"%s: shape[%" PRIu32 "] %" PRId64
 				" makes the tensor too large, expected at most %" PRId64
 				" elements of %s",
-				call, k, t->shape[k], elements_max(t->dtype),
-				rp_dtype_name(t->dtype));
+				call, k, t->shape[k], most, rp_dtype_name(t->dtype));
 	}
 	return 0;
 }
@@ -108,8 +100,9 @@ static int check_fp4(const char *call, const struct rp_tensor *t)
 }
 
 /* The rest, once the shape is good. */
-static int check_place(const char *call, const struct rp_tensor *t)
+static inline int check_place(const char *call, const struct rp_tensor *t)
 {
+	const int64_t most = elements_max(rpi_dtype_order(t->dtype));
 	int64_t last_element = 0;
 	uintptr_t span;
 
@@ -123,12 +116,12 @@ static int check_place(const char *call, const struct rp_tensor *t)
 					call, k, t->strides[k]);
 		if (__builtin_mul_overflow(t->shape[k] - 1, t->strides[k], &step) ||
 		    __builtin_add_overflow(last_element, step, &last_element) ||
-		    last_element >= elements_max(t->dtype))
+		    last_element >= most)
 			return rpi_fail(-EINVAL,
 					"%s: strides[%" PRIu32 "] %" PRId64
 					" reach too far, expected at most %" PRId64
 					" elements of %s",
-					call, k, t->strides[k], elements_max(t->dtype),
+					call, k, t->strides[k], most,
 					rp_dtype_name(t->dtype));
 	}
 	if (t->dtype == RP_FP4E2M1 && check_fp4(call, t))

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/error.h"
 #include "memory/view.h"
 
@@ -36,17 +37,20 @@ int rp_tensor_index(const struct rp_tensor *t, int64_t i, struct rp_tensor *out)
 	if (t->rank == 1 && t->dtype == RP_FP4E2M1)
 		return rpi_fail(-EINVAL, "tensor_index: one element of fp4e2m1, expected "
 					 "a part made of whole bytes");
-	part = *t;
+	part.data = t->data;
+	part.resident = t->resident;
+	part.dtype = t->dtype;
+	part.rank = t->rank > 1 ? t->rank - 1 : 1;
 	move_data(&part, (i < 0 ? i + t->shape[0] : i) * t->strides[0]);
+	/* All of them: a count that is known is a few moves, another a call. */
+	for (uint32_t k = 1; k < RP_MAX_DIMS; k++) {
+		part.shape[k - 1] = t->shape[k];
+		part.strides[k - 1] = t->strides[k];
+	}
+	part.shape[RP_MAX_DIMS - 1] = part.strides[RP_MAX_DIMS - 1] = 0;
 	if (t->rank == 1) {
 		part.shape[0] = 1;
-	} else {
-		part.rank--;
-		memmove(part.shape, part.shape + 1, part.rank * sizeof(part.shape[0]));
-		memmove(part.strides, part.strides + 1,
-			part.rank * sizeof(part.strides[0]));
-		part.shape[part.rank] = 0;
-		part.strides[part.rank] = 0;
+		part.strides[0] = t->strides[0];
 	}
 	*out = part;
 	return 0;
@@ -110,33 +114,51 @@ int rp_tensor_slice(const struct rp_tensor *t, uint32_t dim, int64_t start, int6
 	return 0;
 }
 
+/* Two elements a byte, in the last dim: its runs are bytes. */
+static __attribute__((cold, noinline)) void fill_pairs(const struct rp_tensor *t,
+						       struct rpi_view *out)
+{
+	const uint32_t last = t->rank - 1;
+
+	out->run_bytes = 1;
+	for (uint32_t k = 0; k < last; k++) {
+		out->shape[k] = t->shape[k];
+		out->stride_bytes[k] = t->shape[k] > 1 ? t->strides[k] / 2 : 1;
+	}
+	out->shape[last] = t->shape[last] / 2;
+	out->stride_bytes[last] = 1;
+}
+
+static RPI_ALWAYS_INLINE void fill_elements(const struct rp_tensor *t,
+					    struct rpi_view *out)
+{
+	const int64_t bytes = rpi_dtype_bytes(t->dtype, 1);
+
+	out->run_bytes = bytes;
+	for (uint32_t k = 0; k < t->rank; k++) {
+		out->shape[k] = t->shape[k];
+		/* The stride of a single index is never used, and may be any number;
+		 * 1 keeps the product small. */
+		out->stride_bytes[k] = t->shape[k] > 1 ? t->strides[k] * bytes : 1;
+	}
+}
+
 int rpi_view_from_tensor(const char *call, const struct rp_tensor *t,
 			 struct rpi_view *out)
 {
 	int err = rpi_tensor_check(call, t);
-	bool fp4;
 
-	if (err)
+	if (rpi_unlikely(err))
 		return err;
-	fp4 = t->dtype == RP_FP4E2M1;
-	*out = (struct rpi_view){
-		.base = (uintptr_t)t->data,
-		.run_bytes = fp4 ? 1 : rpi_dtype_bytes(t->dtype, 1),
-		.rank = t->rank,
-	};
+	out->base = (uintptr_t)t->data;
+	out->rank = t->rank;
+	if (rpi_likely(t->dtype != RP_FP4E2M1))
+		fill_elements(t, out);
+	else
+		fill_pairs(t, out);
 	out->span_bytes = out->run_bytes;
-	for (uint32_t k = 0; k < t->rank; k++) {
-		bool pairs = fp4 && k == t->rank - 1;
-
-		out->shape[k] = pairs ? t->shape[k] / 2 : t->shape[k];
-		/* The stride of a single index is never used, and may be any number;
-		 * 1 keeps the product small. */
-		out->stride_bytes[k] = pairs ? 1
-				       : out->shape[k] > 1
-					       ? rpi_dtype_bytes(t->dtype, t->strides[k])
-					       : 1;
+	for (uint32_t k = 0; k < out->rank; k++)
 		out->span_bytes += (out->shape[k] - 1) * out->stride_bytes[k];
-	}
 	return 0;
 }
 

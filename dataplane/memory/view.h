@@ -2,6 +2,7 @@
 #ifndef RPI_MEMORY_VIEW_H
 #define RPI_MEMORY_VIEW_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@ struct rpi_view {
 	uintptr_t base;	    /* its lowest byte: strides are positive */
 	int64_t span_bytes; /* from base to one past the highest byte */
 	int64_t run_bytes;
-	uint32_t rank; /* 0 to RP_MAX_DIMS */
+	uint32_t rank; /* 0 to RP_MAX_DIMS; what is past it is not set */
 	uint32_t pad0;
 	int64_t shape[RP_MAX_DIMS];
 	int64_t stride_bytes[RP_MAX_DIMS];
@@ -47,8 +48,38 @@ static inline bool rpi_tensor_row_major(const struct rp_tensor *t)
 	return true;
 }
 
+/* The base-two logarithm of each dtype's bits, four bits of one word each: no table is
+ * read for it, several times for each tensor of a task. */
+#define RPI_DTYPE_ORDER(dtype, order) (UINT64_C(order) << 4 * (dtype))
+#define RPI_DTYPE_ORDERS                                                     \
+	(RPI_DTYPE_ORDER(RP_FLOAT32, 5) | RPI_DTYPE_ORDER(RP_FLOAT16, 4) |   \
+	 RPI_DTYPE_ORDER(RP_BFLOAT16, 4) | RPI_DTYPE_ORDER(RP_INT8, 3) |     \
+	 RPI_DTYPE_ORDER(RP_INT16, 4) | RPI_DTYPE_ORDER(RP_INT32, 5) |       \
+	 RPI_DTYPE_ORDER(RP_INT64, 6) | RPI_DTYPE_ORDER(RP_UINT8, 3) |       \
+	 RPI_DTYPE_ORDER(RP_UINT16, 4) | RPI_DTYPE_ORDER(RP_UINT32, 5) |     \
+	 RPI_DTYPE_ORDER(RP_UINT64, 6) | RPI_DTYPE_ORDER(RP_BOOL, 3) |       \
+	 RPI_DTYPE_ORDER(RP_FP8E4M3FN, 3) | RPI_DTYPE_ORDER(RP_FP8E8M0, 3) | \
+	 RPI_DTYPE_ORDER(RP_FP4E2M1, 2))
+/* That of a byte. */
+#define RPI_DTYPE_ORDER_BYTE 3
+
+static_assert(RP_DTYPE_END <= 16, "one word has them all");
+
+/* 0: no dtype. */
+static inline uint32_t rpi_dtype_order(uint32_t dtype)
+{
+	return dtype < RP_DTYPE_END ? (uint32_t)(RPI_DTYPE_ORDERS >> 4 * dtype & 15) : 0;
+}
+
 /* Bytes that `elements` of this dtype take. The count must be even for RP_FP4E2M1. */
-int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements);
+static inline int64_t rpi_dtype_bytes(uint32_t dtype, int64_t elements)
+{
+	uint32_t order = rpi_dtype_order(dtype);
+
+	return order < RPI_DTYPE_ORDER_BYTE
+		       ? elements / 2
+		       : elements * (INT64_C(1) << (order - RPI_DTYPE_ORDER_BYTE));
+}
 
 /* The view of a tensor, or what rpi_tensor_check() says of it. */
 int rpi_view_from_tensor(const char *call, const struct rp_tensor *t,

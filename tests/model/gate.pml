@@ -18,6 +18,7 @@
  *   -DEARLY  thread 1 comes while a dispatcher is yet to accept run 1; without
  *            thread 2
  *   -DEMPTY  run 1 has no task: no chip has a hand in its end
+ *   -DBLOCK  runs are armed as they are accepted, and stay so (gate.armed)
  * To be found faulty:
  *   -DNO_RESIGN_BUMP   a leader leaves without a word
  *   -DSTAYS -DNO_FOLLOWER_ARM  a follower does not arm its run
@@ -29,6 +30,7 @@
  *       counts as armed
  *   -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING  a follower sleeps on a run that
  *       could not be armed
+ *   -DBLOCK -DSTAYS -DEARLY -DLOOK_ONLY  likewise: its notice may be gone by then
  *   -DFALL -DNO_WAKE_ALL  the supervisor does not wake the parent's threads
  */
 #define RUNS	2
@@ -156,7 +158,9 @@ inline arm(run_idx, told)
 	atomic {
 		if
 		:: state[run_idx] == RUNNING ->
+#ifndef BLOCK
 			armed[run_idx] = true;
+#endif
 			told = true
 		:: else -> told = false
 		fi
@@ -193,6 +197,8 @@ proctype submitter()
 
 #ifdef EMPTY
 	done[1] = true;
+#elif defined(BLOCK)
+	armed[1] = true;
 #endif
 	state[1] = RUNNING;
 	/* check_fallen() */
@@ -285,7 +291,7 @@ END(end_park)
 		goto sleep
 	};
 disarm:
-#ifndef DISARM_LATE
+#if !defined(DISARM_LATE) && !defined(BLOCK)
 	atomic {
 		armed[0] = false;
 		armed[1] = false
@@ -364,6 +370,9 @@ out:
 init {
 	atomic {
 		state[0] = RUNNING;
+#ifdef BLOCK
+		armed[0] = true;
+#endif
 		moved[0] = true;
 		moved[1] = true;
 		moved[2] = true;

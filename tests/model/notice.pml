@@ -17,6 +17,7 @@
  *
  *   -DFENCE  asym off
  *   -DALWAYS notices are armed at acceptance for the descriptor; a loop reads it
+ *   -DBLOCK  notices are armed for the waiter as runs are accepted (gate.armed)
  *   -DNO_LEADER  nobody waits beside that loop (for ALWAYS)
  *   -DNO_LOOKER  nobody looks at runs beside the leader or the loop
  * To be found faulty:
@@ -26,7 +27,12 @@
  *   -DNO_FENCE         (with ALWAYS) no fence at acceptance
  *   -DSLEEP_ON_FINISHING  the leader sleeps although somebody is collecting
  *   -DARM_EARLY        (with ALWAYS) armed before the run counts as running
+ *   -DBLOCK -DNO_LIGHT a chip's look has no fence before it
  */
+#ifdef BLOCK
+#define FENCE
+#endif
+
 #ifndef RUNS
 #define RUNS 2
 #endif
@@ -74,14 +80,15 @@ byte reaped;
 
 #define DRAIN(c) done[c] = fin[c]
 
-#ifdef FENCE
+#if defined(FENCE) && !defined(NO_LIGHT)
 #define LIGHT(c) DRAIN(c)
 #else
 #define LIGHT(c) skip
 #endif
 
-/* With ALWAYS the other bits decide nothing: left out. */
-#ifdef ALWAYS
+/* RPI_ATTENTION_ALWAYS is set: the other bits decide nothing and are left out. */
+#if defined(ALWAYS) || defined(BLOCK)
+#define LOOKS_ALWAYS
 #define ASK(c) skip
 #else
 #define ASK(c) attention[c] = true
@@ -204,7 +211,12 @@ active proctype submitter()
 #else
 		atomic {
 			notice_seq = seq;
+#ifdef BLOCK
+			armings[seq]++;
+			notice = ARMED | WAITER
+#else
 			notice = 0
+#endif
 		};
 		word_state = RUNNING;
 #ifdef ALWAYS
@@ -235,7 +247,7 @@ active proctype submitter()
 	od
 }
 
-/* rpi_server_publish() and look_at_notice(). */
+/* rpi_server_publish() and look_at_notices(). */
 proctype chip(byte self)
 {
 	byte seen_seq, seen;
@@ -251,12 +263,14 @@ end:
 		fin[self]++
 	   };
 	   LIGHT(self);
-#ifndef ALWAYS
+#ifndef LOOKS_ALWAYS
 	   if
 	   :: attention[self] ->
 #endif
 		/* fetch_and, then a fence: either drains. */
-#ifndef CLEAR_LATE
+#ifdef NO_LIGHT
+		skip;
+#elif !defined(CLEAR_LATE)
 		atomic {
 			DRAIN(self);
 			attention[self] = false
@@ -295,7 +309,7 @@ end:
 				take_notice(seen_seq, got);
 				announce(seen_seq, got)
 			:: else ->
-#if !defined(CLEAR_FOR_GOOD) && !defined(ALWAYS)
+#if !defined(CLEAR_FOR_GOOD) && !defined(LOOKS_ALWAYS)
 				attention[self] = true
 #else
 				skip
@@ -303,7 +317,7 @@ end:
 			fi
 		:: else
 		fi;
-#ifndef ALWAYS
+#ifndef LOOKS_ALWAYS
 	   :: else
 	   fi;
 #endif
@@ -339,6 +353,7 @@ proctype leader()
 		/* It has the handle. */
 		word_seq > seq || (word_seq == seq && word_state != BUILDING);
 again:
+#ifndef BLOCK
 		/* Arms what the frame carries, which need not be `run` any more. */
 		atomic {
 			seen_seq = word_seq;
@@ -371,6 +386,7 @@ again:
 			fi
 		:: else
 		fi;
+#endif
 		heavy();
 		/* poll_all() and rpi_run_poll() */
 		atomic {
@@ -399,6 +415,7 @@ again:
 out:
 		/* disarm_run() */
 		atomic {
+#ifndef BLOCK
 			if
 			:: notice & WAITER ->
 				notice = notice & ~WAITER;
@@ -410,6 +427,7 @@ out:
 				fi
 			:: else
 			fi;
+#endif
 			seen_seq = 0;
 			got = 0
 		};

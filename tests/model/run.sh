@@ -51,12 +51,15 @@ notice holds -DRUNS=3 -DNO_LOOKER
 notice holds -DALWAYS -DNO_LEADER
 notice holds -DALWAYS -DNO_LEADER -DNO_LOOKER -DRUNS=3
 notice holds -DALWAYS -DRUNS=1
+notice holds -DBLOCK
+notice holds -DBLOCK -DRUNS=3 -DNO_LOOKER
 notice fails -DNO_HEAVY
 notice fails -DCLEAR_LATE
 notice fails -DCLEAR_FOR_GOOD
 notice fails -DSLEEP_ON_FINISHING
 notice fails -DALWAYS -DNO_LEADER -DNO_FENCE
 notice fails -DALWAYS -DNO_LEADER -DARM_EARLY
+notice fails -DBLOCK -DNO_LIGHT
 reset holds
 reset holds -DCHIPS=3 -DRUNS=2
 reset fails -DNO_FOLLOW
@@ -66,6 +69,11 @@ gate holds -DSTAYS
 gate holds -DFALL
 gate holds -DSTAYS -DEARLY
 gate holds -DSTAYS -DEARLY -DEMPTY
+gate holds -DBLOCK
+gate holds -DBLOCK -DSTAYS
+gate holds -DBLOCK -DFALL
+gate holds -DBLOCK -DSTAYS -DEARLY
+gate holds -DBLOCK -DSTAYS -DEARLY -DEMPTY
 gate fails -DNO_RESIGN_BUMP
 gate fails -DSTAYS -DNO_FOLLOWER_ARM
 gate fails -DSTAYS -DNO_PUBLISHED
@@ -74,6 +82,7 @@ gate fails -DDISARM_LATE
 gate fails -DSLEEP_ON_FINISHING
 gate fails -DFALL -DNO_WAKE_ALL
 gate fails -DSTAYS -DEARLY -DLOOK_ONLY
+gate fails -DBLOCK -DSTAYS -DEARLY -DLOOK_ONLY
 gate fails -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING
 admission holds
 admission fails -DNO_LEAVE_FENCE
