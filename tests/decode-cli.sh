@@ -22,14 +22,22 @@ refuses()
 
 refuses '--no-such-thing' --no-such-thing
 refuses '"word", expected options only' word
-refuses '--chips: 0, expected 1 or more' --chips 0
+refuses '--chips: "0", expected a number from 1 to' --chips 0
+refuses '--chips: "two", expected a number from 1 to' --chips two
+refuses '--chips: "4294967298", expected a number from 1 to' --chips 4294967298
 refuses '3 chips for 8 heads, 4 of keys, and 172 hidden rows, expected one of 1, 2, 4' \
 	--chips 3
-refuses '--steps: -1, expected 0 or more' --steps -1
-refuses '--temperature: -1, expected 0 or more' --temperature -1
-refuses '--temperature: nan, expected 0 or more' --temperature nan
-refuses '--top-p: 0, expected above 0, at most 1' --top-p 0
-refuses '--top-p: 1.5, expected above 0' --top-p 1.5
+refuses '--steps: "-1", expected a number from 0 to' --steps -1
+refuses '--steps: "", expected a number from 0 to' --steps ''
+refuses '--seed: "9223372036854775808", expected a number from' \
+	--seed 9223372036854775808
+refuses '--temperature: "-1", expected 0 or more' --temperature -1
+refuses '--temperature: "nan", expected 0 or more' --temperature nan
+refuses '--temperature: "", expected 0 or more' --temperature ''
+refuses '--top-p: "0", expected above 0, at most 1' --top-p 0
+refuses '--top-p: "1.5", expected above 0' --top-p 1.5
+# Nothing is left of it in a float, which would let all pass.
+refuses '--top-p: "1e-300", expected above 0' --top-p 1e-300
 refuses '--wait: "sleep", expected one of hybrid, spin, block' --wait sleep
 refuses '--weights: "disk", expected one of resident, host' --weights disk
 refuses '--sample: "dice", expected one of host, callback, chip' --sample dice
