@@ -44,7 +44,26 @@ refuses '--sample: "dice", expected one of host, callback, chip' --sample dice
 refuses 'without --tokenizer, expected both' --model /nowhere/model.bin
 refuses 'without --model, expected both' --tokenizer /nowhere/tok.bin
 refuses '/nowhere/model.bin' --model /nowhere/model.bin --tokenizer /nowhere/tok.bin
-refuses 'expected at most 2: steps' --steps 2 --prompt 'a long prompt'
+refuses '--prompt: 14 tokens, expected at most 13: steps' --steps 13
+# Its tokens are not counted first, which would take minutes.
+refuses 'tokens or more, expected at most 512: steps' --steps 0 \
+	--prompt "$(printf '%0100000d' 0)"
+said=$("$decode" --steps 2 --prompt 'a long prompt' 2>/dev/null) || true
+if [ -n "$said" ]; then
+	echo "decode: \"$said\" of a prompt that is refused, expected nothing"
+	failed=1
+fi
+
+# What can't be written is an error, also where no stream is there to write to: the
+# program's files do not take its place.
+for where in /dev/full '&-'; do
+	status=0
+	said=$(eval '"$decode" --steps 20 2>&1 '">$where") || status=$?
+	if [ "$status" -ne 1 ] || [[ $said != *'decode: stdout: '* ]]; then
+		echo "decode >$where: status $status, \"$said\", expected 1 and a line"
+		failed=1
+	fi
+done
 
 first=$("$decode" --ids --steps 30 --chips 1 2>/dev/null)
 for options in '--chips 2' '--chips 4 --no-persistent' '--chips 2 --no-reset --wait block' \
