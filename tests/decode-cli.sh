@@ -68,7 +68,8 @@ done
 first=$("$decode" --ids --steps 30 --chips 1 2>/dev/null)
 for options in '--chips 2' '--chips 4 --no-persistent' '--chips 2 --no-reset --wait block' \
 	'--chips 2 --wait spin' '--chips 1 --wait spin --no-persistent' \
-	'--chips 2 --weights host' '--chips 4 --sample chip' '--chips 2 --sample callback'; do
+	'--chips 3 --chips 2 --wait spin --wait hybrid' '--chips 2 --weights host' \
+	'--chips 4 --sample chip' '--chips 2 --sample callback'; do
 	# Parted on purpose.
 	# shellcheck disable=SC2086
 	ids=$("$decode" --ids --steps 30 $options 2>/dev/null)

@@ -11,9 +11,10 @@
 
 #include "fail.h"
 
-/* What the command line says in words; numbers are read from them. */
+/* What the command line says in words; numbers are read from them. Not 0, which popt
+ * gives to what it sets itself. */
 enum text {
-	TEXT_MODEL,
+	TEXT_MODEL = 1,
 	TEXT_TOKENIZER,
 	TEXT_PROMPT,
 	TEXT_STEPS,
@@ -198,16 +199,16 @@ int options_parse(struct options *o, int argc, const char **argv)
 {
 	struct raw raw = { .persistent = 1, .reset = 1 };
 	struct poptOption table[] = {
-		{ "model", 'm', POPT_ARG_STRING, &raw.text[TEXT_MODEL], 0,
+		{ "model", 'm', POPT_ARG_STRING, NULL, TEXT_MODEL,
 		  "checkpoint of llama2.c, version 0 (none: one of fixed random weights)",
 		  "FILE" },
-		{ "tokenizer", 'z', POPT_ARG_STRING, &raw.text[TEXT_TOKENIZER], 0,
+		{ "tokenizer", 'z', POPT_ARG_STRING, NULL, TEXT_TOKENIZER,
 		  "the tokenizer that goes with it", "FILE" },
-		{ "prompt", 'i', POPT_ARG_STRING, &raw.text[TEXT_PROMPT], 0,
+		{ "prompt", 'i', POPT_ARG_STRING, NULL, TEXT_PROMPT,
 		  "what the text begins with (\"Once upon a time\")", "TEXT" },
-		{ "steps", 'n', POPT_ARG_STRING, &raw.text[TEXT_STEPS], 0,
+		{ "steps", 'n', POPT_ARG_STRING, NULL, TEXT_STEPS,
 		  "positions to feed at most, 0: all that the model has (256)", "N" },
-		{ "chips", 'c', POPT_ARG_STRING, &raw.text[TEXT_CHIPS], 0,
+		{ "chips", 'c', POPT_ARG_STRING, NULL, TEXT_CHIPS,
 		  "chips to share the work (2)", "N" },
 		{ "persistent", 0, POPT_ARG_VAL, &raw.persistent, 1,
 		  "keep windows from one dispatch to the next (default)", NULL },
@@ -217,19 +218,19 @@ int options_parse(struct options *o, int argc, const char **argv)
 		  "zero them between dispatches (default)", NULL },
 		{ "no-reset", 0, POPT_ARG_VAL, &raw.reset, 0, "leave them as they are",
 		  NULL },
-		{ "wait", 'w', POPT_ARG_STRING, &raw.text[TEXT_WAIT], 0,
+		{ "wait", 'w', POPT_ARG_STRING, NULL, TEXT_WAIT,
 		  "how all sides wait (hybrid)", "spin|hybrid|block" },
-		{ "weights", 0, POPT_ARG_STRING, &raw.text[TEXT_WEIGHTS], 0,
+		{ "weights", 0, POPT_ARG_STRING, NULL, TEXT_WEIGHTS,
 		  "on the chips, or passed with each dispatch (resident)",
 		  "resident|host" },
-		{ "sample", 0, POPT_ARG_STRING, &raw.text[TEXT_SAMPLE], 0,
+		{ "sample", 0, POPT_ARG_STRING, NULL, TEXT_SAMPLE,
 		  "who chooses the next token (host)", "host|callback|chip" },
-		{ "temperature", 't', POPT_ARG_STRING, &raw.text[TEXT_TEMPERATURE], 0,
+		{ "temperature", 't', POPT_ARG_STRING, NULL, TEXT_TEMPERATURE,
 		  "0: the best token each time (0)", "T" },
-		{ "top-p", 'p', POPT_ARG_STRING, &raw.text[TEXT_TOP_P], 0,
+		{ "top-p", 'p', POPT_ARG_STRING, NULL, TEXT_TOP_P,
 		  "only the likeliest that sum up to this (1)", "P" },
-		{ "seed", 's', POPT_ARG_STRING, &raw.text[TEXT_SEED], 0,
-		  "of the coins (1)", "N" },
+		{ "seed", 's', POPT_ARG_STRING, NULL, TEXT_SEED, "of the coins (1)",
+		  "N" },
 		{ "ids", 0, POPT_ARG_NONE, &raw.ids, 0, "print token ids, no text",
 		  NULL },
 		POPT_AUTOHELP POPT_TABLEEND
@@ -240,7 +241,11 @@ int options_parse(struct options *o, int argc, const char **argv)
 	memset(o, 0, sizeof(*o));
 	if (!context)
 		return decode_fail(-ENOMEM, "no memory for the command line");
-	got = poptGetNextOpt(context);
+	while ((got = poptGetNextOpt(context)) > 0) {
+		/* Of several the last one counts. */
+		free(raw.text[got]);
+		raw.text[got] = poptGetOptArg(context);
+	}
 	if (got < -1)
 		err = decode_fail(-EINVAL, "%s: %s",
 				  poptBadOption(context, POPT_BADOPTION_NOALIAS),
