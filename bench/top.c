@@ -3,6 +3,7 @@
 #include "top.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <popt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ static int parse(int argc, const char **argv, struct top_options *o)
 	poptContext context = poptGetContext("rpbench top", argc, argv, table, 0);
 	const char *word;
 	char *end = NULL;
+	long pid;
 	int ret;
 
 	poptSetOtherOptionHelp(context, "PID");
@@ -61,8 +63,9 @@ static int parse(int argc, const char **argv, struct top_options *o)
 			       poptStrerror(ret));
 	else
 		ret = 0;
-	o->pid = word ? (int)strtol(word, &end, 10) : 0;
-	if (!ret && (!word || *end || o->pid <= 0 || poptPeekArg(context)))
+	pid = word ? strtol(word, &end, 10) : 0;
+	o->pid = pid > 0 && pid <= INT_MAX ? (int)pid : 0;
+	if (!ret && (!word || *end || !o->pid || poptPeekArg(context)))
 		ret = rpi_fail(-EINVAL, "top: \"%s\", expected one process id",
 			       word ? word : "");
 	if (!ret && (o->count < 0 || o->seconds < 0))

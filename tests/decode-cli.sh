@@ -22,26 +22,54 @@ refuses()
 
 refuses '--no-such-thing' --no-such-thing
 refuses '"word", expected options only' word
-refuses '--chips: 0, expected 1 or more' --chips 0
+refuses '--chips: "0", expected a number from 1 to' --chips 0
+refuses '--chips: "two", expected a number from 1 to' --chips two
+refuses '--chips: "4294967298", expected a number from 1 to' --chips 4294967298
 refuses '3 chips for 8 heads, 4 of keys, and 172 hidden rows, expected one of 1, 2, 4' \
 	--chips 3
-refuses '--steps: -1, expected 0 or more' --steps -1
-refuses '--temperature: -1, expected 0 or more' --temperature -1
-refuses '--temperature: nan, expected 0 or more' --temperature nan
-refuses '--top-p: 0, expected above 0, at most 1' --top-p 0
-refuses '--top-p: 1.5, expected above 0' --top-p 1.5
+refuses '--steps: "-1", expected a number from 0 to' --steps -1
+refuses '--steps: "", expected a number from 0 to' --steps ''
+refuses '--seed: "9223372036854775808", expected a number from' \
+	--seed 9223372036854775808
+refuses '--temperature: "-1", expected 0 or more' --temperature -1
+refuses '--temperature: "nan", expected 0 or more' --temperature nan
+refuses '--temperature: "", expected 0 or more' --temperature ''
+refuses '--top-p: "0", expected above 0, at most 1' --top-p 0
+refuses '--top-p: "1.5", expected above 0' --top-p 1.5
+# Nothing is left of it in a float, which would let all pass.
+refuses '--top-p: "1e-300", expected above 0' --top-p 1e-300
 refuses '--wait: "sleep", expected one of hybrid, spin, block' --wait sleep
 refuses '--weights: "disk", expected one of resident, host' --weights disk
 refuses '--sample: "dice", expected one of host, callback, chip' --sample dice
 refuses 'without --tokenizer, expected both' --model /nowhere/model.bin
 refuses 'without --model, expected both' --tokenizer /nowhere/tok.bin
 refuses '/nowhere/model.bin' --model /nowhere/model.bin --tokenizer /nowhere/tok.bin
-refuses 'expected at most 2: steps' --steps 2 --prompt 'a long prompt'
+refuses '--prompt: 14 tokens, expected at most 13: steps' --steps 13
+# Its tokens are not counted first, which would take minutes.
+refuses 'tokens or more, expected at most 512: steps' --steps 0 \
+	--prompt "$(printf '%0100000d' 0)"
+said=$("$decode" --steps 2 --prompt 'a long prompt' 2>/dev/null) || true
+if [ -n "$said" ]; then
+	echo "decode: \"$said\" of a prompt that is refused, expected nothing"
+	failed=1
+fi
+
+# What can't be written is an error, also where no stream is there to write to: the
+# program's files do not take its place.
+for where in /dev/full '&-'; do
+	status=0
+	said=$(eval '"$decode" --steps 20 2>&1 '">$where") || status=$?
+	if [ "$status" -ne 1 ] || [[ $said != *'decode: stdout: '* ]]; then
+		echo "decode >$where: status $status, \"$said\", expected 1 and a line"
+		failed=1
+	fi
+done
 
 first=$("$decode" --ids --steps 30 --chips 1 2>/dev/null)
 for options in '--chips 2' '--chips 4 --no-persistent' '--chips 2 --no-reset --wait block' \
 	'--chips 2 --wait spin' '--chips 1 --wait spin --no-persistent' \
-	'--chips 2 --weights host' '--chips 4 --sample chip' '--chips 2 --sample callback'; do
+	'--chips 3 --chips 2 --wait spin --wait hybrid' '--chips 2 --weights host' \
+	'--chips 4 --sample chip' '--chips 2 --sample callback'; do
 	# Parted on purpose.
 	# shellcheck disable=SC2086
 	ids=$("$decode" --ids --steps 30 $options 2>/dev/null)

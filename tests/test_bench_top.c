@@ -298,7 +298,7 @@ static void a_process_without_workers_is_refused(void **state)
 	gone = pid;
 	text = top("", gone, 1);
 	assert_has(text, "rp_stats_peek: process ");
-	assert_has(text, "No such");
+	assert_has(text, "No such process");
 	free(text);
 }
 
@@ -336,8 +336,16 @@ static void a_process_that_dies_meanwhile_ends_it(void **state)
 static void what_is_no_process_id_is_a_wrong_use(void **state)
 {
 	static const char *const words[] = {
-		"",  "abc",	    "7x",	    "-- -3",	   "1 2",
-		"0", "--nothing 1", "--count -1 1", "--every -1 1"
+		"",
+		"abc",
+		"7x",
+		"-- -3",
+		"1 2",
+		"0",
+		"--nothing 1",
+		"--count -1 1",
+		"--every -1 1",
+		"4294967297" /* not process 1 */
 	};
 
 	(void)state;

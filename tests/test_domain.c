@@ -303,6 +303,8 @@ static void exhausted_windows_are_an_error_and_come_back(void **state)
 			ring_submit(bed.worker, bed.program, exhaust, NULL, NULL),
 			-ENOMEM);
 		assert_says("window_memory_bytes", "free");
+		/* The one option that helps, no other. */
+		assert_null(strstr(rp_last_error(), "device_memory_bytes"));
 		assert_ok(
 			ring_run(&bed, ring_of("big", (size_t)3 << 20, RING_EXPECT, 0)));
 	}

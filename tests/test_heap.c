@@ -20,7 +20,7 @@ static struct rpi_heap heap;
 
 static void open_heap(uint64_t bytes)
 {
-	assert_ok(rpi_heap_init(&heap, 3, BASE, bytes));
+	assert_ok(rpi_heap_init(&heap, "option", 3, BASE, bytes));
 }
 
 static int alloc(uint64_t bytes, struct rpi_block **out)
@@ -117,7 +117,8 @@ static void exhaustion_says_what_was_asked_and_what_there_is(void **state)
 	for (i = 0; i < 4; i++)
 		blocks[i] = must_alloc(4 * UNIT);
 	assert_int_equal(alloc(1, &none), -ENOMEM);
-	assert_says("test: 1 bytes", "chip 3", "free are 0,", "largest block has 0 ");
+	assert_says("test: 1 bytes", "chip 3", "free are 0,",
+		    "largest block has 0 (option)");
 	rpi_heap_free(&heap, blocks[0]);
 	rpi_heap_free(&heap, blocks[2]);
 	assert_int_equal(alloc(5 * UNIT, &none), -ENOMEM);
@@ -244,9 +245,9 @@ static void without_host_memory_nothing_is_lost(void **state)
 	(void)state;
 	rpi_test_hook = fail_memory;
 	failing_point = "heap.block";
-	assert_int_equal(rpi_heap_init(&heap, 3, BASE, MIB), -ENOMEM);
+	assert_int_equal(rpi_heap_init(&heap, "option", 3, BASE, MIB), -ENOMEM);
 	failing_point = "heap.table";
-	assert_int_equal(rpi_heap_init(&heap, 3, BASE, MIB), -ENOMEM);
+	assert_int_equal(rpi_heap_init(&heap, "option", 3, BASE, MIB), -ENOMEM);
 	assert_says("chip 3");
 	failing_point = NULL;
 	open_heap(4 * MIB);

@@ -309,6 +309,12 @@ static void what_is_no_file_is_not_mapped(void **state)
 	fd = mkstemp(path);
 	close(fd);
 	assert_int_equal(rp_map_file(path, 0, 0, &range), -ERANGE);
+	assert_says("has 0 bytes, expected more than 0");
+	unlink(path);
+	/* A pipe that nobody writes to is not waited for. */
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(rp_map_file(path, 0, 0, &range), -EINVAL);
+	assert_says("regular file");
 	unlink(path);
 	assert_int_equal(range.bytes, 77);
 	assert_int_equal(rp_unmap_file(NULL), -EINVAL);

@@ -45,7 +45,7 @@ SETS(memory_large, device_memory_bytes, ((size_t)1 << 46) + 1)
 SETS(slots_small, task_ring_slots, 2)
 SETS(slots_odd, task_ring_slots, 5)
 SETS(slots_large, task_ring_slots, (uint32_t)1 << 21)
-SETS(arg_bytes_small, arg_ring_bytes, 1024)
+SETS(arg_bytes_small, arg_ring_bytes, 1000)
 SETS(arg_bytes_large, arg_ring_bytes, ((size_t)1 << 30) + 1)
 SETS(arg_bytes_wrap, arg_ring_bytes, SIZE_MAX)
 SETS(handles_small, handle_count, 1)
@@ -96,7 +96,7 @@ static const struct option_case option_cases[] = {
 	{ "ring slots small", set_slots_small, -EINVAL, "task_ring_slots 2" },
 	{ "ring slots 5", set_slots_odd, -EINVAL, "task_ring_slots 5" },
 	{ "ring slots large", set_slots_large, -EINVAL, "task_ring_slots" },
-	{ "arg bytes small", set_arg_bytes_small, -EINVAL, "arg_ring_bytes 1024" },
+	{ "arg bytes small", set_arg_bytes_small, -EINVAL, "arg_ring_bytes 1000" },
 	{ "arg bytes large", set_arg_bytes_large, -EINVAL, "arg_ring_bytes" },
 	{ "arg bytes wrap", set_arg_bytes_wrap, -EINVAL, "arg_ring_bytes" },
 	{ "1 handle", set_handles_small, -EINVAL, "handle_count 1" },

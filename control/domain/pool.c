@@ -43,7 +43,8 @@ static int open_heaps(struct rpi_pool *pool)
 				chip * (uint64_t)pool->slice_bytes;
 
 		pool->fresh[chip] = base;
-		err = rpi_heap_init(&pool->heaps[chip], chip, base, pool->slice_bytes);
+		err = rpi_heap_init(&pool->heaps[chip], "window_memory_bytes", chip, base,
+				    pool->slice_bytes);
 		/* Each domain's, and the room behind it: a dispatch allocates none. */
 		if (!err)
 			err = rpi_heap_reserve(&pool->heaps[chip], 2 * RP_MAX_DOMAINS);
@@ -88,9 +89,7 @@ int rpi_pool_alloc(struct rpi_pool *pool, const char *name, uint32_t chip, uint6
 	char call[RP_MAX_DOMAIN_NAME + 64];
 	int err;
 
-	rpi_format(call, sizeof(call),
-		   "rp_run_domain: a window of '%s' on chip %u (window_memory_bytes)",
-		   name, chip);
+	rpi_format(call, sizeof(call), "rp_run_domain: a window of '%s'", name);
 	err = rpi_heap_alloc(&pool->heaps[chip], call, bytes, 0, block_out);
 	if (err)
 		return err;

@@ -32,8 +32,12 @@ static int map_slice(int fd, const char *path, uint64_t offset, size_t bytes,
 				path);
 	if (!bytes && offset < (uint64_t)info.st_size)
 		bytes = (size_t)((uint64_t)info.st_size - offset);
-	if (!bytes || offset > (uint64_t)info.st_size ||
-	    bytes > (uint64_t)info.st_size - offset)
+	if (!bytes)
+		return rpi_fail(-ERANGE,
+				"rp_map_file: '%s' has %" PRId64
+				" bytes, expected more than %" PRIu64,
+				path, (int64_t)info.st_size, offset);
+	if (offset > (uint64_t)info.st_size || bytes > (uint64_t)info.st_size - offset)
 		return rpi_fail(-ERANGE,
 				"rp_map_file: '%s' has %" PRId64
 				" bytes, expected a slice inside it, not %zu at %" PRIu64,
@@ -57,7 +61,8 @@ int rp_map_file(const char *path, uint64_t offset, size_t bytes,
 	if (!path || !range_out)
 		return rpi_fail(-EINVAL, "rp_map_file: %s NULL, expected one",
 				path ? "range_out" : "path");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A pipe is not waited for: it is refused. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return rpi_fail(-errno, "rp_map_file: '%s': %s", path, strerror(errno));
 	err = map_slice(fd, path, offset, bytes, range_out);

@@ -174,12 +174,14 @@ static void grow_hash(struct rpi_heap *heap)
 	free(old);
 }
 
-int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes)
+int rpi_heap_init(struct rpi_heap *heap, const char *option, uint32_t chip, uint64_t base,
+		  uint64_t bytes)
 {
 	struct rpi_block *all = make_block();
 
 	memset(heap, 0, sizeof(*heap));
 	heap->chip = chip;
+	heap->option = option;
 	heap->live = new_table(FIRST_SLOTS);
 	if (!all || !heap->live) {
 		free(all);
@@ -315,11 +317,10 @@ int rpi_heap_alloc(struct rpi_heap *heap, const char *call, uint64_t bytes,
 	if (!block)
 		return rpi_fail(-ENOMEM,
 				"%s: %" PRIu64
-				" bytes of chip %u's device memory, free are "
-				"%" PRIu64 ", the largest block has %" PRIu64
-				" (device_memory_bytes)",
+				" bytes of chip %u's memory, free are %" PRIu64
+				", the largest block has %" PRIu64 " (%s)",
 				call, bytes, heap->chip, heap->bytes - heap->committed,
-				largest_free(heap));
+				largest_free(heap), heap->option);
 	unlist_free(heap, block);
 	split(heap, block, rounded);
 	block->owner = owner;

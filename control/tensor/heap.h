@@ -36,15 +36,17 @@ struct rpi_heap {
 	uint32_t live_slots;		       /* power of two */
 	uint32_t live_count;
 	uint32_t chip;		 /* for error lines */
+	const char *option;	 /* and which option would give more */
 	struct rpi_block *spare; /* records of blocks that have joined others */
 #ifdef RPI_TESTING
 	uint64_t looks; /* blocks looked at so far */
 #endif
 };
 
-/* Manage [base, base + bytes) of a chip; base aligned to RP_DEVICE_ALIGN. 0 or
- * -ENOMEM. */
-int rpi_heap_init(struct rpi_heap *heap, uint32_t chip, uint64_t base, uint64_t bytes);
+/* Manage [base, base + bytes) of a chip; base aligned to RP_DEVICE_ALIGN. `option` is the
+ * worker's that sizes it, a literal. 0 or -ENOMEM. */
+int rpi_heap_init(struct rpi_heap *heap, const char *option, uint32_t chip, uint64_t base,
+		  uint64_t bytes);
 void rpi_heap_fini(struct rpi_heap *heap);
 
 /* Make records for so many blocks ahead: until there are more, no call allocates any.

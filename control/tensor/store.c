@@ -52,7 +52,8 @@ int rpi_store_open_heap(struct rpi_store *store, uint32_t chip, uint64_t base,
 				"rp_worker_prepare: chip %u says its memory is %" PRIu64
 				" bytes at %#" PRIx64,
 				chip, bytes, base);
-	return rpi_heap_init(&store->heaps[chip], chip, base, bytes);
+	return rpi_heap_init(&store->heaps[chip], "device_memory_bytes", chip, base,
+			     bytes);
 }
 
 void rpi_store_fini(struct rpi_store *store)

@@ -49,9 +49,11 @@ static int find_region(int pid, uint32_t nth, uint64_t *base_out)
 
 	rpi_format(path, sizeof(path), "/proc/%d/maps", pid);
 	file = fopen(path, "re");
-	if (!file)
-		return rpi_fail(errno == ENOENT ? -ESRCH : -errno,
-				"rp_stats_peek: process %d: %s", pid, strerror(errno));
+	if (!file) {
+		err = errno == ENOENT ? -ESRCH : -errno;
+		return rpi_fail(err, "rp_stats_peek: process %d: %s", pid,
+				strerror(-err));
+	}
 	while (err == -ENOENT && fgets(line, sizeof(line), file)) {
 		uint64_t base, offset;
 

@@ -191,6 +191,8 @@ void rpi_worker_spin_init(const struct rp_worker *worker, enum rp_wait_policy po
 int rpi_options_resolve(const struct rp_worker_options *given,
 			struct rp_worker_options *out)
 {
+	int err;
+
 	rp_worker_options_init(out);
 	if (given) {
 		if (given->size != sizeof(*given))
@@ -209,14 +211,15 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 		out->task_ring_slots = DEFAULT_TASK_SLOTS;
 	if (!out->arg_ring_bytes)
 		out->arg_ring_bytes = DEFAULT_ARG_BYTES;
-	/* The ring's positions are taken modulo its size: whole lines. */
-	out->arg_ring_bytes = (out->arg_ring_bytes + RPI_SHARE_ALIGN - 1) &
-			      ~(size_t)(RPI_SHARE_ALIGN - 1);
 	if (!out->handle_count)
 		out->handle_count = DEFAULT_HANDLES;
 	if (!out->dispatcher_queue)
 		out->dispatcher_queue = DEFAULT_QUEUE;
 	if (!out->arena_cache)
 		out->arena_cache = 1;
-	return check(out);
+	err = check(out);
+	/* The ring's positions are taken modulo its size: whole lines. */
+	out->arg_ring_bytes = (out->arg_ring_bytes + RPI_SHARE_ALIGN - 1) &
+			      ~(size_t)(RPI_SHARE_ALIGN - 1);
+	return err;
 }

@@ -42,10 +42,10 @@ say "pkg-config: $(pkg-config --cflags --libs ringplane)"
 		$(pkg-config --cflags --libs ringplane) -o "$dir/c"
 	"$cxx" -std=c++17 -Wall -Werror "$user/user.cpp" \
 		$(pkg-config --cflags --libs ringplane) -o "$dir/cpp"
-	mkdir "$dir/static"
-	cp "$lib/libringplane.a" "$dir/static/"
+	# As the guide says it.
 	"$cc" -std=c11 -Wall -Werror "$user/user.c" $(pkg-config --cflags ringplane) \
-		-L"$dir/static" $(pkg-config --libs --static ringplane) -o "$dir/c_static"
+		$(pkg-config --static --libs ringplane |
+			sed 's/-lringplane/-l:libringplane.a/') -o "$dir/c_static"
 }
 for program in c cpp; do
 	say "run $program"

@@ -18,6 +18,11 @@ static int drain(struct engine *engine, int32_t in_flight)
 	return err;
 }
 
+int32_t generate_limit(const struct model_config *config, int32_t steps)
+{
+	return steps < 1 || steps > config->seq_len ? config->seq_len : steps;
+}
+
 int generate(struct engine *engine, const struct model_config *config,
 	     const int32_t *prompt, size_t prompt_count, int32_t steps, generate_fn each,
 	     void *user, struct generate_result *out)
@@ -27,8 +32,7 @@ int generate(struct engine *engine, const struct model_config *config,
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	if (steps < 1 || steps > config->seq_len)
-		steps = config->seq_len;
+	steps = generate_limit(config, steps);
 	if (prompt_count > (size_t)steps)
 		return decode_fail(
 			-ERANGE,

@@ -17,9 +17,13 @@ struct generate_result {
 	int64_t loop_ns; /* the whole loop, what `each` did included */
 };
 
+/* How many positions are fed at most: `steps`, but all that the model has for 0 or more.
+ */
+int32_t generate_limit(const struct model_config *config, int32_t steps);
+
 /*
- * Feed the prompt, then what comes of it, until `steps` positions have been fed (0, or
- * more than the model has: all that it has) or the model ends the text by BOS.
+ * Feed the prompt, then what comes of it, until generate_limit() positions have been fed
+ * or the model ends the text by BOS.
  *
  * prompt      at least one token.
  */

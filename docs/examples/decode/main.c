@@ -4,8 +4,11 @@
  * summary to stderr.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "fail.h"
@@ -18,6 +21,7 @@
 struct printer {
 	const struct tokenizer *tokenizer;
 	bool ids, any;
+	int err; /* of the first write that failed */
 };
 
 static void print_token(int32_t before, int32_t token, void *user)
@@ -33,27 +37,55 @@ static void print_token(int32_t before, int32_t token, void *user)
 		fwrite(piece, 1, bytes, stdout);
 	}
 	p->any = true;
-	fflush(stdout);
+	if (fflush(stdout) && !p->err)
+		p->err = -errno;
+}
+
+/* What can't be fed is refused before anything is made for it, or printed. */
+static int encode(const struct options *o, const struct checkpoint *model,
+		  const struct tokenizer *tokenizer, int32_t **tokens_out,
+		  size_t *count_out)
+{
+	size_t limit = (size_t)generate_limit(&model->config, o->steps);
+	size_t count = tokenizer_least(tokenizer, o->prompt);
+	bool counted = count <= limit;
+	int32_t *tokens = NULL;
+
+	if (counted) {
+		tokens = malloc(tokenizer_room(o->prompt) * sizeof(*tokens));
+		if (!tokens)
+			return decode_fail(-ENOMEM, "no memory for the prompt");
+		count = tokenizer_encode(tokenizer, o->prompt, tokens);
+	}
+	if (count > limit) {
+		free(tokens);
+		return decode_fail(-ERANGE,
+				   "--prompt: %zu tokens%s, expected at most %zu: steps, "
+				   "or the model's seq_len",
+				   count, counted ? "" : " or more", limit);
+	}
+	*tokens_out = tokens;
+	*count_out = count;
+	return 0;
 }
 
 static int run(const struct options *o, const struct checkpoint *model,
 	       const struct tokenizer *tokenizer)
 {
-	struct printer printer = { tokenizer, o->ids, false };
+	struct printer printer = { .tokenizer = tokenizer, .ids = o->ids };
 	struct generate_result result;
 	struct engine *engine;
-	int32_t *prompt;
-	size_t count;
-	int err = engine_open(model, &o->engine, &engine), closed;
+	int32_t *prompt = NULL;
+	size_t count = 0;
+	int err = encode(o, model, tokenizer, &prompt, &count), closed;
 
 	if (err)
 		return err;
-	prompt = malloc(tokenizer_room(o->prompt) * sizeof(*prompt));
-	if (!prompt) {
-		engine_close(engine);
-		return decode_fail(-ENOMEM, "no memory for the prompt");
+	err = engine_open(model, &o->engine, &engine);
+	if (err) {
+		free(prompt);
+		return err;
 	}
-	count = tokenizer_encode(tokenizer, o->prompt, prompt);
 	if (!o->ids)
 		for (size_t i = 1; i < count; i++)
 			print_token(prompt[i - 1], prompt[i], &printer);
@@ -61,7 +93,10 @@ static int run(const struct options *o, const struct checkpoint *model,
 		       &printer, &result);
 	free(prompt);
 	putchar('\n');
-	fflush(stdout);
+	if (fflush(stdout) && !printer.err)
+		printer.err = -errno;
+	if (!err && printer.err)
+		err = decode_fail(printer.err, "stdout: %s", strerror(-printer.err));
 	if (!err)
 		err = summary_print(stderr, engine, &result);
 	closed = engine_close(engine);
@@ -89,14 +124,29 @@ static int open_files(const struct options *o, struct made *made,
 	return err;
 }
 
+/* So that no file opened later takes the place of a stream that was closed, and is
+ * written to. */
+static void fill_streams(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct made made = { .model_fd = -1, .tokenizer_fd = -1 };
 	struct tokenizer *tokenizer = NULL;
 	struct checkpoint model = { 0 };
 	struct options options;
-	int err = options_parse(&options, argc, (const char **)argv);
+	int err;
 
+	fill_streams();
+	err = options_parse(&options, argc, (const char **)argv);
 	if (!err)
 		err = open_files(&options, &made, &model, &tokenizer);
 	if (!err)

@@ -2,8 +2,8 @@
 #include "options.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
+#include <float.h>
+#include <inttypes.h>
 #include <popt.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -11,12 +11,27 @@
 
 #include "fail.h"
 
-/* As popt fills them, before they are judged. */
+/* What the command line says in words; numbers are read from them. Not 0, which popt
+ * gives to what it sets itself. */
+enum text {
+	TEXT_MODEL = 1,
+	TEXT_TOKENIZER,
+	TEXT_PROMPT,
+	TEXT_STEPS,
+	TEXT_CHIPS,
+	TEXT_SEED,
+	TEXT_TEMPERATURE,
+	TEXT_TOP_P,
+	TEXT_WAIT,
+	TEXT_WEIGHTS,
+	TEXT_SAMPLE,
+	TEXT_COUNT,
+};
+
+/* As popt fills them, before they are judged. NULL: not given. */
 struct raw {
-	int steps, chips, persistent, reset, ids;
-	long long seed;
-	double temperature, top_p;
-	char *model, *tokenizer, *prompt, *wait, *weights, *sample;
+	char *text[TEXT_COUNT];
+	int persistent, reset, ids;
 };
 
 /* A word and what it stands for. */
@@ -52,20 +67,40 @@ static const struct word choosers[] = { { "host", CHOOSER_HOST },
 					{ "chip", CHOOSER_CHIP },
 					{ NULL, 0 } };
 
-static int judge_numbers(const struct raw *raw)
+/* `value_out` keeps what it holds where the option is not given. */
+static int read_whole(const char *option, const char *text, int64_t min, int64_t max,
+		      int64_t *value_out)
 {
-	if (raw->steps < 0)
-		return decode_fail(-EINVAL, "--steps: %d, expected 0 or more",
-				   raw->steps);
-	if (raw->chips < 1)
-		return decode_fail(-EINVAL, "--chips: %d, expected 1 or more",
-				   raw->chips);
-	if (!(raw->temperature >= 0) || !isfinite(raw->temperature))
-		return decode_fail(-EINVAL, "--temperature: %g, expected 0 or more",
-				   raw->temperature);
-	if (!(raw->top_p > 0 && raw->top_p <= 1))
-		return decode_fail(-EINVAL, "--top-p: %g, expected above 0, at most 1",
-				   raw->top_p);
+	int64_t value;
+	char *end;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	if (end == text || *end || errno || value < min || value > max)
+		return decode_fail(-EINVAL,
+				   "%s: \"%s\", expected a number from %" PRId64
+				   " to %" PRId64,
+				   option, text, min, max);
+	*value_out = value;
+	return 0;
+}
+
+/* As a float, which is what is computed with: what is too small for one is 0. */
+static int read_real(const char *option, const char *text, float min, float max,
+		     const char *expected, float *value_out)
+{
+	float value;
+	char *end;
+
+	if (!text)
+		return 0;
+	value = strtof(text, &end);
+	if (end == text || *end || !(value >= min && value <= max))
+		return decode_fail(-EINVAL, "%s: \"%s\", expected %s", option, text,
+				   expected);
+	*value_out = value;
 	return 0;
 }
 
@@ -93,65 +128,87 @@ static void share_cpus(struct options *o)
 	engine->spin_us_max = 200;
 }
 
+static int read_numbers(struct options *o, char *const *text)
+{
+	int64_t steps = 256, chips = 2, seed = 1;
+	struct sampler *sampler = &o->engine.sampler;
+	int err = read_whole("--steps", text[TEXT_STEPS], 0, INT32_MAX, &steps);
+
+	sampler->temperature = 0;
+	sampler->top_p = 1;
+	if (!err)
+		err = read_whole("--chips", text[TEXT_CHIPS], 1, INT32_MAX, &chips);
+	if (!err)
+		err = read_whole("--seed", text[TEXT_SEED], INT64_MIN, INT64_MAX, &seed);
+	if (!err)
+		err = read_real("--temperature", text[TEXT_TEMPERATURE], 0, FLT_MAX,
+				"0 or more", &sampler->temperature);
+	if (!err)
+		err = read_real("--top-p", text[TEXT_TOP_P], FLT_TRUE_MIN, 1,
+				"above 0, at most 1", &sampler->top_p);
+	o->steps = (int32_t)steps;
+	o->engine.chips = (uint32_t)chips;
+	sampler->seed = (uint64_t)seed;
+	return err;
+}
+
 static int judge(struct options *o, const struct raw *raw)
 {
 	int wait = RP_WAIT_HYBRID, host = 0, chooser = CHOOSER_HOST;
-	int err = judge_numbers(raw);
+	char *const *text = raw->text;
+	int err = read_numbers(o, text);
 
-	if (!err && raw->wait)
-		err = look_up("--wait", raw->wait, waits, &wait);
-	if (!err && raw->weights)
-		err = look_up("--weights", raw->weights, places, &host);
-	if (!err && raw->sample)
-		err = look_up("--sample", raw->sample, choosers, &chooser);
-	if (!err && raw->model && !raw->tokenizer)
-		err = decode_fail(-EINVAL,
-				  "--model: %s without --tokenizer, expected both, or "
-				  "neither",
-				  raw->model);
-	if (!err && raw->tokenizer && !raw->model)
-		err = decode_fail(-EINVAL,
-				  "--tokenizer: %s without --model, expected both, or "
-				  "neither",
-				  raw->tokenizer);
+	if (!err && text[TEXT_WAIT])
+		err = look_up("--wait", text[TEXT_WAIT], waits, &wait);
+	if (!err && text[TEXT_WEIGHTS])
+		err = look_up("--weights", text[TEXT_WEIGHTS], places, &host);
+	if (!err && text[TEXT_SAMPLE])
+		err = look_up("--sample", text[TEXT_SAMPLE], choosers, &chooser);
+	if (!err && !text[TEXT_MODEL] != !text[TEXT_TOKENIZER])
+		err = decode_fail(
+			-EINVAL,
+			text[TEXT_MODEL]
+				? "--model: \"%s\" without --tokenizer, expected "
+				  "both, or neither"
+				: "--tokenizer: \"%s\" without --model, expected "
+				  "both, or neither",
+			text[TEXT_MODEL] ? text[TEXT_MODEL] : text[TEXT_TOKENIZER]);
 	if (err)
 		return err;
-	o->steps = raw->steps;
 	o->ids = raw->ids;
-	o->engine = (struct engine_options){
-		.chips = (uint32_t)raw->chips,
-		.persistent = raw->persistent,
-		.reset = raw->reset,
-		.host_weights = host,
-		.chooser = (enum chooser)chooser,
-		.sampler = { (float)raw->temperature, (float)raw->top_p,
-			     (uint64_t)raw->seed },
-		.wait = (enum rp_wait_policy)wait,
-		.worker_wait = (enum rp_wait_policy)wait,
-	};
+	o->engine.persistent = raw->persistent;
+	o->engine.reset = raw->reset;
+	o->engine.host_weights = host;
+	o->engine.chooser = (enum chooser)chooser;
+	o->engine.wait = (enum rp_wait_policy)wait;
+	o->engine.worker_wait = (enum rp_wait_policy)wait;
 	share_cpus(o);
 	return 0;
 }
 
+/* Take the text over. */
+static char *take(struct raw *raw, enum text which)
+{
+	char *text = raw->text[which];
+
+	raw->text[which] = NULL;
+	return text;
+}
+
 int options_parse(struct options *o, int argc, const char **argv)
 {
-	struct raw raw = { .steps = 256,
-			   .chips = 2,
-			   .persistent = 1,
-			   .reset = 1,
-			   .seed = 1,
-			   .top_p = 1 };
+	struct raw raw = { .persistent = 1, .reset = 1 };
 	struct poptOption table[] = {
-		{ "model", 'm', POPT_ARG_STRING, &raw.model, 0,
+		{ "model", 'm', POPT_ARG_STRING, NULL, TEXT_MODEL,
 		  "checkpoint of llama2.c, version 0 (none: one of fixed random weights)",
 		  "FILE" },
-		{ "tokenizer", 'z', POPT_ARG_STRING, &raw.tokenizer, 0,
+		{ "tokenizer", 'z', POPT_ARG_STRING, NULL, TEXT_TOKENIZER,
 		  "the tokenizer that goes with it", "FILE" },
-		{ "prompt", 'i', POPT_ARG_STRING, &raw.prompt, 0,
+		{ "prompt", 'i', POPT_ARG_STRING, NULL, TEXT_PROMPT,
 		  "what the text begins with (\"Once upon a time\")", "TEXT" },
-		{ "steps", 'n', POPT_ARG_INT, &raw.steps, 0,
+		{ "steps", 'n', POPT_ARG_STRING, NULL, TEXT_STEPS,
 		  "positions to feed at most, 0: all that the model has (256)", "N" },
-		{ "chips", 'c', POPT_ARG_INT, &raw.chips, 0,
+		{ "chips", 'c', POPT_ARG_STRING, NULL, TEXT_CHIPS,
 		  "chips to share the work (2)", "N" },
 		{ "persistent", 0, POPT_ARG_VAL, &raw.persistent, 1,
 		  "keep windows from one dispatch to the next (default)", NULL },
@@ -161,18 +218,19 @@ int options_parse(struct options *o, int argc, const char **argv)
 		  "zero them between dispatches (default)", NULL },
 		{ "no-reset", 0, POPT_ARG_VAL, &raw.reset, 0, "leave them as they are",
 		  NULL },
-		{ "wait", 'w', POPT_ARG_STRING, &raw.wait, 0,
+		{ "wait", 'w', POPT_ARG_STRING, NULL, TEXT_WAIT,
 		  "how all sides wait (hybrid)", "spin|hybrid|block" },
-		{ "weights", 0, POPT_ARG_STRING, &raw.weights, 0,
+		{ "weights", 0, POPT_ARG_STRING, NULL, TEXT_WEIGHTS,
 		  "on the chips, or passed with each dispatch (resident)",
 		  "resident|host" },
-		{ "sample", 0, POPT_ARG_STRING, &raw.sample, 0,
+		{ "sample", 0, POPT_ARG_STRING, NULL, TEXT_SAMPLE,
 		  "who chooses the next token (host)", "host|callback|chip" },
-		{ "temperature", 't', POPT_ARG_DOUBLE, &raw.temperature, 0,
+		{ "temperature", 't', POPT_ARG_STRING, NULL, TEXT_TEMPERATURE,
 		  "0: the best token each time (0)", "T" },
-		{ "top-p", 'p', POPT_ARG_DOUBLE, &raw.top_p, 0,
+		{ "top-p", 'p', POPT_ARG_STRING, NULL, TEXT_TOP_P,
 		  "only the likeliest that sum up to this (1)", "P" },
-		{ "seed", 's', POPT_ARG_LONGLONG, &raw.seed, 0, "of the coins (1)", "N" },
+		{ "seed", 's', POPT_ARG_STRING, NULL, TEXT_SEED, "of the coins (1)",
+		  "N" },
 		{ "ids", 0, POPT_ARG_NONE, &raw.ids, 0, "print token ids, no text",
 		  NULL },
 		POPT_AUTOHELP POPT_TABLEEND
@@ -183,7 +241,11 @@ int options_parse(struct options *o, int argc, const char **argv)
 	memset(o, 0, sizeof(*o));
 	if (!context)
 		return decode_fail(-ENOMEM, "no memory for the command line");
-	got = poptGetNextOpt(context);
+	while ((got = poptGetNextOpt(context)) > 0) {
+		/* Of several the last one counts. */
+		free(raw.text[got]);
+		raw.text[got] = poptGetOptArg(context);
+	}
 	if (got < -1)
 		err = decode_fail(-EINVAL, "%s: %s",
 				  poptBadOption(context, POPT_BADOPTION_NOALIAS),
@@ -194,12 +256,12 @@ int options_parse(struct options *o, int argc, const char **argv)
 	else
 		err = judge(o, &raw);
 	poptFreeContext(context);
-	o->model = raw.model;
-	o->tokenizer = raw.tokenizer;
-	o->prompt = raw.prompt ? raw.prompt : strdup("Once upon a time");
-	free(raw.wait);
-	free(raw.weights);
-	free(raw.sample);
+	o->model = take(&raw, TEXT_MODEL);
+	o->tokenizer = take(&raw, TEXT_TOKENIZER);
+	o->prompt = raw.text[TEXT_PROMPT] ? take(&raw, TEXT_PROMPT)
+					  : strdup("Once upon a time");
+	for (int i = 0; i < TEXT_COUNT; i++)
+		free(raw.text[i]);
 	if (!err && !o->prompt)
 		err = decode_fail(-ENOMEM, "no memory for the command line");
 	if (err)

@@ -28,7 +28,8 @@ struct tokenizer {
 	struct piece *pieces; /* by id */
 	struct piece *sorted; /* by text */
 	int32_t count;
-	char raw[256]; /* what a raw byte's piece stands for */
+	uint32_t longest; /* bytes of a piece */
+	char raw[256];	  /* what a raw byte's piece stands for */
 };
 
 static int by_text(const void *a, const void *b)
@@ -97,6 +98,8 @@ static int read_pieces(struct tokenizer *t, const char *path)
 		piece->text = at;
 		piece->bytes = (uint32_t)bytes;
 		piece->id = id;
+		if (piece->bytes > t->longest)
+			t->longest = piece->bytes;
 		at += bytes;
 	}
 	if (at != end)
@@ -154,6 +157,14 @@ void tokenizer_close(struct tokenizer *t)
 size_t tokenizer_room(const char *text)
 {
 	return strlen(text) + 2;
+}
+
+size_t tokenizer_least(const struct tokenizer *t, const char *text)
+{
+	/* A raw byte is a token of its own, whatever the pieces are. */
+	size_t most = t->longest ? t->longest : 1;
+
+	return 1 + strlen(text) / most;
 }
 
 /* Bytes of the character that starts here: a lead byte and what continues it. */

@@ -16,9 +16,12 @@ struct tokenizer;
 int tokenizer_open(const char *path, int32_t vocab_size, struct tokenizer **out);
 void tokenizer_close(struct tokenizer *tokenizer);
 
+/* Tokens that the text has at least, BOS included: seen from its length alone. */
+size_t tokenizer_least(const struct tokenizer *tokenizer, const char *text);
+
 /*
  * BOS and then `text`. tokens_out has room for tokenizer_room(text). Returns how many
- * there are.
+ * there are. Takes time with the square of the text's length.
  */
 size_t tokenizer_room(const char *text);
 size_t tokenizer_encode(const struct tokenizer *tokenizer, const char *text,

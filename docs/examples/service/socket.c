@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #define BACKLOG 64
+/* How often another server is looked for, and how long after each look. */
+#define LOOKS	20
+#define LOOK_US 10000
 
 static int make(const char *path, struct sockaddr_un *address)
 {
@@ -43,15 +46,30 @@ int socket_connect(const char *path)
 	return fd;
 }
 
+/* 0 if one answers. A server that was killed a moment ago seems to, until the kernel has
+ * ended what it had asked of an io_uring: only who goes on answering is there. */
+static int find_server(const char *path)
+{
+	int fd = socket_connect(path);
+
+	for (int i = 1; fd >= 0 && i < LOOKS; i++) {
+		close(fd);
+		usleep(LOOK_US);
+		fd = socket_connect(path);
+	}
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
 int socket_listen(const char *path)
 {
 	struct sockaddr_un address;
-	int fd = socket_connect(path), err;
+	int fd = find_server(path), err;
 
-	if (fd >= 0) {
-		close(fd);
+	if (!fd)
 		return -EADDRINUSE;
-	}
 	/* Left behind by a server that was killed. */
 	if (fd == -ECONNREFUSED)
 		unlink(path);

@@ -103,6 +103,7 @@ static const struct rp_param params[] = {
 	  .rank = 2,
 	  .shape = { ROWS, COLS } },
 	{ .name = "a", .kind = RP_ARG_SCALAR, .dtype = RP_FLOAT32 },
+	/* A double: no dtype is one, but a callback takes the bytes as they are. */
 	{ .name = "sum",
 	  .kind = RP_ARG_TENSOR,
 	  .dtype = RP_UINT64,
