@@ -282,7 +282,7 @@ static void what_is_not_resident_here_is_refused(void **state)
 	before = stats_now();
 	for (i = 0; i < COUNT(bad); i++) {
 		assert_int_equal(move(good, bad[i]), want[i].err);
-		assert_says("rp_worker_submit", want[i].why);
+		assert_says("rp_worker_submit: '", want[i].why);
 		assert_int_equal(move(bad[i], good), want[i].err);
 	}
 	/* Nothing of it ran, and the worker serves on. */
@@ -319,7 +319,8 @@ static int refused_task(struct rp_run *run, void *args)
 		return -EBADMSG;
 	forged = shard;
 	forged.resident ^= UINT64_C(1) << 20; /* another generation */
-	if (TASK(run, 0, ENTRY_ADD, rp_inout(forged), rp_arg_i64(1)) != -ESTALE)
+	if (TASK(run, 0, ENTRY_ADD, rp_inout(forged), rp_arg_i64(1)) != -ESTALE ||
+	    !strstr(rp_last_error(), "rp_run_task: argument 0: "))
 		return -EBADMSG;
 	forged.resident = shard.resident ^ UINT64_C(1) << 63; /* another worker */
 	if (TASK(run, 0, ENTRY_ADD, rp_inout(forged), rp_arg_i64(1)) != -EXDEV)

@@ -2,6 +2,8 @@
 /* What is asked of rp_worker_prepare(), judged before a process exists. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ringplane/ringplane.h>
@@ -224,6 +226,35 @@ static void callback_processes_are_the_most_any_program_wants(void **state)
 	rp_program_free(programs[1]);
 }
 
+/* Memory is made of files that have no name: the limit holds for them, and to pass it is
+ * a signal that ends the process. */
+static int prepare_at_the_file_limit(void *arg)
+{
+	const struct rlimit small = { 1 << 20, RLIM_INFINITY };
+	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rp_program *program = rig_program(&(struct rig_traits){ .name = "only" });
+	struct rp_worker *worker;
+	void *memory;
+
+	(void)arg;
+	PROC_MUST(!setrlimit(RLIMIT_FSIZE, &small));
+	PROC_MUST(rp_shared_alloc(4 << 20, &memory) == -EFBIG);
+	PROC_MUST(strstr(rp_last_error(), "File too large"));
+	PROC_MUST(rp_worker_prepare(&program, 1, NULL, &worker) == -EFBIG);
+	PROC_MUST(strstr(rp_last_error(), "File too large"));
+	PROC_MUST(!setrlimit(RLIMIT_FSIZE, &none));
+	PROC_MUST(!rp_worker_prepare(&program, 1, NULL, &worker));
+	rp_worker_free(worker);
+	rp_program_free(program);
+	return 0;
+}
+
+static void memory_past_the_limit_on_files_is_an_error(void **state)
+{
+	(void)state;
+	assert_int_equal(proc_in_host(prepare_at_the_file_limit, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +262,7 @@ int main(void)
 		RIG_TEST(programs_that_disagree_are_refused_and_both_are_named),
 		RIG_TEST(missing_and_doubled_programs_are_refused),
 		RIG_TEST(callback_processes_are_the_most_any_program_wants),
+		RIG_TEST(memory_past_the_limit_on_files_is_an_error),
 	};
 
 	return cmocka_run_group_tests_name("prepare", tests, NULL, NULL);

@@ -49,8 +49,8 @@ static int create(const char *call, const char *label, size_t bytes,
 		memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (object->fd < 0)
 		err = object->fd;
-	else if (ftruncate(object->fd, (off_t)bytes))
-		err = -errno;
+	else
+		err = rpi_descriptor_size(object->fd, bytes);
 	if (err) {
 		rpi_object_free(object);
 		return rpi_fail(err, "%s: %zu bytes for a copy of %s: %s", call, bytes,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/testing.h"
 #include "memory/reach.h"
@@ -148,10 +149,8 @@ static int seal(int fd, bool has_seals)
 static int size_and_map(struct rpi_region *region, bool has_seals, bool *told_out)
 {
 	uint64_t begin_ns;
-	int err = 0;
+	int err = rpi_descriptor_size(region->fd, region->bytes);
 
-	if (ftruncate(region->fd, (off_t)region->bytes))
-		err = -errno;
 	if (!err)
 		err = seal(region->fd, has_seals);
 	if (!err)

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -28,6 +30,18 @@ static inline int rpi_descriptor_above_standard(int fd)
 		high = errno == EINVAL ? -EMFILE : -errno;
 	close(fd);
 	return high;
+}
+
+/* Give a new file of memory its size. Past the limit on files, which holds for it too,
+ * the kernel's answer is a signal that ends the process: looked at before. 0 or negative
+ * errno, -EFBIG. */
+static inline int rpi_descriptor_size(int fd, uint64_t bytes)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && bytes > limit.rlim_cur)
+		return -EFBIG;
+	return ftruncate(fd, (off_t)bytes) ? -errno : 0;
 }
 
 #endif

@@ -121,13 +121,27 @@ static int check_host(struct rpi_plane *plane, const struct rp_param *param,
 	return plane->writable(context, "rp_worker_submit", tensor->data, bytes);
 }
 
-static int check_resident(struct rpi_plane *plane, const struct rp_tensor *tensor,
-			  size_t bytes)
+/* Likewise. */
+static __attribute__((cold, noinline)) int fail_resident(const struct rpi_plane *plane,
+							 const struct rp_param *param,
+							 const struct rp_tensor *tensor,
+							 size_t bytes,
+							 struct rpi_resident *where)
+{
+	char call[128];
+
+	rpi_format(call, sizeof(call), "rp_worker_submit: '%s'", param->name);
+	return plane->locate(plane->memory_context, call, tensor, bytes, where);
+}
+
+static int check_resident(const struct rpi_plane *plane, const struct rp_param *param,
+			  const struct rp_tensor *tensor, size_t bytes)
 {
 	struct rpi_resident where;
+	int err = plane->locate(plane->memory_context, "rp_worker_submit", tensor, bytes,
+				&where);
 
-	return plane->locate(plane->memory_context, "rp_worker_submit", tensor, bytes,
-			     &where);
+	return rpi_likely(!err) ? 0 : fail_resident(plane, param, tensor, bytes, &where);
 }
 
 static int bind_tensor(struct rpi_call *call, uint32_t idx,
@@ -161,7 +175,7 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 				param->name);
 	/* Contiguous: what it spans is what it holds. */
 	bytes = (size_t)view.span_bytes;
-	err = tensor->resident ? check_resident(plane, tensor, bytes)
+	err = tensor->resident ? check_resident(plane, param, tensor, bytes)
 			       : check_host(plane, param, tensor, bytes);
 	if (err)
 		return err;

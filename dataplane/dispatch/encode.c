@@ -107,6 +107,19 @@ static int check_access(const struct rp_run *run, const char *call, uint32_t arg
 	return plane->writable(plane->memory_context, call, (void *)low, high - low);
 }
 
+/* Once more, for a line that names the argument. */
+static __attribute__((cold, noinline)) int fail_resident(const struct rpi_plane *plane,
+							 const char *call, uint32_t arg,
+							 const struct rp_tensor *tensor,
+							 size_t bytes,
+							 struct rpi_resident *where)
+{
+	char named[64];
+
+	rpi_format(named, sizeof(named), "%s: argument %u", call, arg);
+	return plane->locate(plane->memory_context, named, tensor, bytes, where);
+}
+
 /* Device memory: it lies on one chip, and the task must go there. */
 static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
 			  const struct rp_tensor *tensor, size_t bytes, enum rpi_op op,
@@ -121,6 +134,8 @@ static int place_resident(struct rp_run *run, const char *call, uint32_t arg,
 				"see",
 				call, arg);
 	err = run->plane->locate(run->plane->memory_context, call, tensor, bytes, &where);
+	if (rpi_unlikely(err))
+		err = fail_resident(run->plane, call, arg, tensor, bytes, &where);
 	if (err)
 		return err;
 	if (where.chip == RPI_CHIP_SEVERAL)
@@ -184,7 +199,7 @@ static int check_written_apart(struct rp_run *run, const char *call,
 	return 0;
 }
 
-/* Once more, for a line that names the argument. */
+/* Likewise. */
 static __attribute__((cold, noinline)) int fail_view(const char *call, uint32_t arg,
 						     const struct rp_tensor *tensor,
 						     struct rpi_view *view)

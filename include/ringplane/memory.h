@@ -63,7 +63,7 @@ struct rp_region_info {
  * Threads    any. Blocks: while the kernel clears pages.
  * Returns    0
  *            -EINVAL  a NULL, bytes is 0 or more than an address space holds
- *            -ENOMEM, -ENOSPC, -EMFILE, -ENFILE  the system's limits
+ *            -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EFBIG  the system's limits
  *            -ENOSYS, -EPERM  memfd_create() is not to be had
  * Forks      a child sees what was allocated before the fork; what it allocates
  *            or frees itself, it does for itself alone: its parent's workers keep

@@ -245,7 +245,7 @@ RP_API int rp_run_config_check(const struct rp_run_config *config);
  *                          not bound; the line lists them
  *             -ETIMEDOUT   a process was not ready in time
  *             -EOWNERDEAD  a process died before it was ready, with its status
- *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EAGAIN  the system's limits;
+ *             -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -EFBIG, -EAGAIN  the system's limits;
  *                          -EMFILE also for more than 1024 workers at once
  *             -EOPNOTSUPP  no such backend, or it has no unified memory; a capture
  *                          that this build or machine does not have
