@@ -17,10 +17,10 @@
 #define CPU_BATCH    16
 
 /* The caller has nothing to do but to call: the chips choose. */
-#define TOKENS(text, how, n)                                                 \
+#define TOKENS(text, how, n, policy)                                         \
 	{                                                                    \
 		.name = "decode." text, .way = (how), .figure = DECODE_TIME, \
-		.chips = (n), .chooser = CHOOSER_CHIP, .wait = RP_WAIT_BLOCK \
+		.chips = (n), .chooser = CHOOSER_CHIP, .wait = (policy)      \
 	}
 /* Asleep while it waits, so that its CPU time is what it spends on calls. */
 #define OVERHEAD(text, how)                                                     \
@@ -38,11 +38,11 @@
 /* In the order of their turns: the limit next to what is held against it. */
 static const struct decode_variant variants[] = {
 	{ .name = SINGLE, .way = DECODE_SINGLE, .figure = DECODE_TIME },
-	TOKENS("persistent.reset.tokens", DECODE_RESET, 2),
-	TOKENS("persistent.keep.tokens", DECODE_KEEP, 2),
-	TOKENS("prepared.tokens", DECODE_PREPARED, 2),
-	TOKENS("oneshot.tokens", DECODE_ONESHOT, 2),
-	TOKENS("persistent.reset.tokens.1chip", DECODE_RESET, 1),
+	TOKENS("persistent.reset.tokens", DECODE_RESET, 2, RP_WAIT_BLOCK),
+	TOKENS("persistent.keep.tokens", DECODE_KEEP, 2, RP_WAIT_BLOCK),
+	TOKENS("prepared.tokens", DECODE_PREPARED, 2, RP_WAIT_BLOCK),
+	TOKENS("oneshot.tokens", DECODE_ONESHOT, 2, RP_WAIT_BLOCK),
+	TOKENS("persistent.reset.tokens.1chip", DECODE_RESET, 1, RP_WAIT_HYBRID),
 	{ .name = "decode.persistent.reset.tokens.host",
 	  .way = DECODE_RESET,
 	  .chips = 1,
