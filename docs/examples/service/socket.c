@@ -9,28 +9,32 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define BACKLOG 64
 
-static int make(const char *path, struct sockaddr_un *address)
+static int make(const char *path, int flags, struct sockaddr_un *address)
 {
 	int fd;
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
+	/* To bind the empty name is to have the kernel choose one. */
+	if (!*path)
+		return -EINVAL;
 	if (strlen(path) >= sizeof(address->sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address->sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 	return fd < 0 ? -errno : fd;
 }
 
-int socket_connect(const char *path)
+static int reach(const char *path, int flags)
 {
 	struct sockaddr_un address;
-	int fd = make(path, &address);
+	int fd = make(path, flags, &address);
 
 	if (fd < 0)
 		return fd;
@@ -43,19 +47,26 @@ int socket_connect(const char *path)
 	return fd;
 }
 
+int socket_connect(const char *path)
+{
+	return reach(path, 0);
+}
+
 int socket_listen(const char *path)
 {
 	struct sockaddr_un address;
-	int fd = socket_connect(path), err;
+	struct stat file;
+	int fd = reach(path, SOCK_NONBLOCK), err;
 
 	if (fd >= 0) {
 		close(fd);
 		return -EADDRINUSE;
 	}
-	/* Left behind by a server that was killed. */
-	if (fd == -ECONNREFUSED)
+	/* Left behind by a server that was killed. A file of another kind refuses, too,
+	 * and is somebody's. */
+	if (fd == -ECONNREFUSED && !lstat(path, &file) && S_ISSOCK(file.st_mode))
 		unlink(path);
-	fd = make(path, &address);
+	fd = make(path, SOCK_NONBLOCK, &address);
 	if (fd < 0)
 		return fd;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
