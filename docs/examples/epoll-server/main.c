@@ -19,6 +19,8 @@
 
 #define CLIENTS_MAX 256
 #define EVENTS	    64
+/* How soon a full server looks whether a descriptor has come free elsewhere. */
+#define LOOK_NS INT64_C(100000000)
 
 struct client {
 	struct job job;
@@ -37,7 +39,7 @@ struct server {
 	struct client clients[CLIENTS_MAX];
 	int epoll_fd, listen_fd, worker_fd;
 	uint64_t restarts; /* that the loop knows of */
-	bool accepting;
+	bool accepting, knocked;
 };
 
 static int watch(struct server *s, int fd, uint64_t what)
@@ -56,14 +58,19 @@ static void listen_to(struct server *s, struct client *client, bool on)
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, client->fd, &event);
 }
 
+static void accept_again(struct server *s)
+{
+	if (!s->accepting)
+		s->accepting = !watch(s, s->listen_fd, EVENT_LISTEN);
+}
+
 static void close_client(struct server *s, struct client *client)
 {
 	if (client->job.active)
 		service_drop(s->service, &client->job);
 	close(client->fd);
 	client->fd = -1;
-	if (!s->accepting)
-		s->accepting = !watch(s, s->listen_fd, EVENT_LISTEN);
+	accept_again(s);
 }
 
 static void answer(struct job *job, void *user)
@@ -71,7 +78,7 @@ static void answer(struct job *job, void *user)
 	struct client *client = (struct client *)job;
 	struct server *s = user;
 
-	/* It has one answer to read at most, so there is room; else it has gone. */
+	/* There is no room only for a client that reads no answers: it has to go. */
 	if (send(client->fd, &job->response, sizeof(job->response),
 		 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		close_client(s, client);
@@ -81,8 +88,9 @@ static void answer(struct job *job, void *user)
 
 static int hear(struct server *s, struct client *client)
 {
+	/* MSG_TRUNC: the message's own length, also where it is too long. */
 	ssize_t got = recv(client->fd, &client->job.request, sizeof(client->job.request),
-			   MSG_DONTWAIT);
+			   MSG_DONTWAIT | MSG_TRUNC);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
@@ -94,16 +102,19 @@ static int hear(struct server *s, struct client *client)
 	return service_add(s->service, &client->job);
 }
 
-/* With no place left, who knocks waits in the backlog. */
+/* With no place left, or no descriptor, who knocks waits in the backlog. */
 static void accept_clients(struct server *s)
 {
+	s->knocked = false;
 	for (uint64_t i = 0; i < CLIENTS_MAX; i++) {
 		if (s->clients[i].fd >= 0)
 			continue;
 		s->clients[i].fd =
 			accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (s->clients[i].fd < 0)
+		if (s->clients[i].fd < 0 && errno == EAGAIN)
 			return;
+		if (s->clients[i].fd < 0)
+			break;
 		if (watch(s, s->clients[i].fd, i))
 			close_client(s, &s->clients[i]);
 	}
@@ -132,7 +143,8 @@ static int handle(struct server *s, const struct epoll_event *event)
 	if (what == EVENT_SIGNAL)
 		return 1;
 	if (what == EVENT_LISTEN) {
-		accept_clients(s);
+		/* Last: an event to come may be of a client whose place is free now. */
+		s->knocked = true;
 		return 0;
 	}
 	if (what == EVENT_WORKER || s->clients[what].fd < 0)
@@ -150,12 +162,19 @@ static int loop(struct server *s)
 
 	while (!err) {
 		int64_t ns = service_timeout_ns(s->service);
-		/* Rounded up: not to wake just before a deadline. */
-		int count = epoll_wait(s->epoll_fd, events, EVENTS,
-				       ns < 0 ? -1 : (int)(ns / 1000000 + 1));
+		int count;
 
+		if (!s->accepting && (ns < 0 || ns > LOOK_NS))
+			ns = LOOK_NS;
+		/* Rounded up: not to wake just before a deadline. */
+		count = epoll_wait(s->epoll_fd, events, EVENTS,
+				   ns < 0 ? -1 : (int)(ns / 1000000 + 1));
 		for (int i = 0; i < count && !err; i++)
 			err = handle(s, &events[i]);
+		if (s->knocked)
+			accept_clients(s);
+		else if (!count)
+			accept_again(s);
 		if (!err)
 			err = service_poll(s->service);
 		if (!err)
@@ -216,7 +235,8 @@ int main(int argc, char **argv)
 	if (!err)
 		err = loop(&server);
 	if (err)
-		fprintf(stderr, "epoll-server: %s %s\n", strerror(-err), rp_last_error());
+		fprintf(stderr, "epoll-server: %s: %s %s\n", path, strerror(-err),
+			rp_last_error());
 	closed = close_server(&server, path);
 	close(signals);
 	return err || closed ? 1 : 0;

@@ -21,6 +21,9 @@
 #include "socket.h"
 
 #define CLIENTS_MAX 256
+#define SECONDS_MAX 1e6
+/* A server that answers nothing for so long has a fault. */
+#define SILENT_S 20
 
 struct options {
 	char *path;
@@ -60,7 +63,8 @@ static int parse(struct options *o, int argc, char **argv)
 		poptGetContext("load-generator", argc, (const char **)argv, table, 0);
 	int got = context ? poptGetNextOpt(context) : -2;
 	bool good = got == -1 && !poptPeekArg(context) && o->path && o->clients > 0 &&
-		    o->clients <= CLIENTS_MAX && o->seconds > 0 && o->work_us >= 0 &&
+		    o->clients <= CLIENTS_MAX && o->seconds > 0 &&
+		    o->seconds <= SECONDS_MAX && o->work_us >= 0 &&
 		    o->work_us <= WORK_US_MAX && o->deadline_us >= 0;
 
 	poptFreeContext(context);
@@ -68,8 +72,8 @@ static int parse(struct options *o, int argc, char **argv)
 		return 0;
 	fprintf(stderr,
 		"load-generator: expected --socket PATH, 1 to %d clients, seconds above "
-		"0, 0 to %d us of work, 0 or more us of deadline\n",
-		CLIENTS_MAX, WORK_US_MAX);
+		"0 and up to %.0f, 0 to %d us of work, 0 or more us of deadline\n",
+		CLIENTS_MAX, SECONDS_MAX, WORK_US_MAX);
 	return -EINVAL;
 }
 
@@ -126,16 +130,18 @@ static int hear(struct load *load, int i)
 static int run(struct load *load)
 {
 	int64_t end = now_ns() + (int64_t)(load->options.seconds * (double)NS_PER_S);
-	int waiting = load->options.clients, err = 0;
+	int waiting = load->options.clients, silent = 0, err = 0;
 
 	for (int i = 0; i < load->options.clients && !err; i++)
 		err = ask(load, i);
 	while (waiting && !err) {
-		/* A server that answers nothing for so long has a fault. */
-		int ready = poll(load->polls, (nfds_t)load->options.clients, 20000);
+		/* In seconds that are slept one by one: while the machine is suspended
+		 * the clock goes on, and no server can answer. */
+		int ready = poll(load->polls, (nfds_t)load->options.clients, 1000);
 
-		if (ready == 0) {
-			fprintf(stderr, "load-generator: no answer for 20 s\n");
+		silent = ready ? 0 : silent + 1;
+		if (silent == SILENT_S) {
+			fprintf(stderr, "load-generator: no answer for %d s\n", SILENT_S);
 			return -ETIMEDOUT;
 		}
 		for (int i = 0; i < load->options.clients && !err; i++) {

@@ -13,6 +13,8 @@
 
 #define FRAMES	2
 #define STUCK_S 5
+#define LOOK_NS NS_PER_S /* while a frame is busy, at least so often */
+#define TRIES	10
 #define NEVER	INT64_MAX
 
 /* One of the two dispatches in flight, with memory of its own. */
@@ -21,7 +23,7 @@ struct frame {
 	float *values;	 /* in, then out */
 	struct job *job; /* NULL: nobody waits for it any more */
 	struct rp_handle handle;
-	int64_t begin_ns;
+	int64_t looked_ns, kept_ns; /* when last, and how long it has been busy */
 	bool busy;
 };
 
@@ -197,8 +199,9 @@ int service_close(struct service *s, const char *name)
 	for (int i = 0; i < FRAMES; i++)
 		rp_shared_free(s->frames[i].values);
 	free(s);
-	/* It was late, and so were the jobs; it has ended all the same. */
-	return err == -ETIMEDOUT ? 0 : err;
+	/* It was late, or its chip had died, and the jobs have heard so; it has ended all
+	 * the same. */
+	return err == -ETIMEDOUT || err == -EOWNERDEAD ? 0 : err;
 }
 
 int service_fd(const struct service *s)
@@ -206,10 +209,11 @@ int service_fd(const struct service *s)
 	return s->fd;
 }
 
-/* End what is left of the worker and fork another. */
+/* End what is left of the worker and fork another. A chip may die while it starts, too;
+ * where one after the other does, it is no accident. */
 static int restart(struct service *s, const char *why)
 {
-	int err;
+	int err = -EOWNERDEAD;
 
 	fprintf(stderr, "service: %s; the worker is prepared anew\n", why);
 	rp_worker_close(s->worker, 0);
@@ -219,7 +223,8 @@ static int restart(struct service *s, const char *why)
 	rp_worker_free(s->worker);
 	s->worker = NULL;
 	s->counts.restarts++;
-	err = start(s);
+	for (int i = 0; i < TRIES && err == -EOWNERDEAD; i++)
+		err = start(s);
 	return err;
 }
 
@@ -243,7 +248,8 @@ static int send_job(struct service *s, struct frame *frame, struct job *job)
 		return err;
 	frame->busy = true;
 	frame->job = job;
-	frame->begin_ns = now_ns();
+	frame->looked_ns = now_ns();
+	frame->kept_ns = 0;
 	return 0;
 }
 
@@ -351,13 +357,25 @@ static void collect(struct service *s)
 			release(s, &s->frames[i], rp_handle_wait(s->frames[i].handle, 0));
 }
 
+/* True: it has been busy for too long. Of the time since the last look no more counts
+ * than lies between two looks: where it was longer, the machine was suspended or too
+ * slow for this process too, and that is no fault of the chip. */
+static bool is_stuck(struct frame *frame, int64_t now)
+{
+	int64_t passed = now - frame->looked_ns;
+
+	frame->looked_ns = now;
+	frame->kept_ns += passed < LOOK_NS ? passed : LOOK_NS;
+	return frame->kept_ns > STUCK_S * NS_PER_S;
+}
+
 /* Why the worker can't go on; NULL: it can. */
 static const char *trouble(struct service *s, int64_t now)
 {
 	if (!rp_worker_pid(s->worker, 0))
 		return "the chip has died";
 	for (int i = 0; i < FRAMES; i++)
-		if (s->frames[i].busy && now - s->frames[i].begin_ns > STUCK_S * NS_PER_S)
+		if (s->frames[i].busy && is_stuck(&s->frames[i], now))
 			return "a job keeps the chip for too long";
 	return NULL;
 }
@@ -385,8 +403,8 @@ int64_t service_timeout_ns(const struct service *s)
 
 		if (frame->job && frame->job->deadline_ns < next)
 			next = frame->job->deadline_ns;
-		if (frame->busy && frame->begin_ns + (STUCK_S + 1) * NS_PER_S < next)
-			next = frame->begin_ns + (STUCK_S + 1) * NS_PER_S;
+		if (frame->busy && now + LOOK_NS < next)
+			next = now + LOOK_NS;
 	}
 	for (const struct job *job = s->first; job; job = job->next)
 		if (job->deadline_ns < next)

@@ -8,7 +8,8 @@
  * and what clients send meanwhile stays in their sockets.
  *
  * When a chip dies, or a job keeps one for STUCK_S seconds, the jobs in flight are done
- * with -EOWNERDEAD, the worker is prepared anew, and the queue goes on.
+ * with -EOWNERDEAD, the worker is prepared anew, and the queue goes on. Those seconds
+ * are counted from look to look: a machine that stood still makes no chip a stuck one.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -30,7 +31,7 @@ struct job {
 };
 
 /* Called from service_add(), service_poll() and service_close() with the response
- * filled in; may add the job again, but not from service_close(). */
+ * filled in. May drop jobs, but adds none: the queue is being worked on. */
 typedef void (*service_done_fn)(struct job *job, void *user);
 
 struct service_options {
@@ -63,7 +64,7 @@ void service_drop(struct service *service, struct job *job);
 /* Collect what has ended, end what is too late, send what waits. */
 int service_poll(struct service *service);
 
-/* Until the next deadline, in ns; -1: there is none. */
+/* Until service_poll() is due at the latest, in ns; -1: not by itself. */
 int64_t service_timeout_ns(const struct service *service);
 
 void service_get_counts(const struct service *service, struct service_counts *counts_out);

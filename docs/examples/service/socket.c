@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,23 +18,26 @@
 #define LOOKS	20
 #define LOOK_US 10000
 
-static int make(const char *path, struct sockaddr_un *address)
+static int make(const char *path, int flags, struct sockaddr_un *address)
 {
 	int fd;
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
+	/* To bind the empty name is to have the kernel choose one. */
+	if (!*path)
+		return -EINVAL;
 	if (strlen(path) >= sizeof(address->sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address->sun_path, path, strlen(path) + 1);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
 	return fd < 0 ? -errno : fd;
 }
 
-int socket_connect(const char *path)
+static int reach(const char *path, int flags)
 {
 	struct sockaddr_un address;
-	int fd = make(path, &address);
+	int fd = make(path, flags, &address);
 
 	if (fd < 0)
 		return fd;
@@ -46,16 +50,21 @@ int socket_connect(const char *path)
 	return fd;
 }
 
+int socket_connect(const char *path)
+{
+	return reach(path, 0);
+}
+
 /* 0 if one answers. A server that was killed a moment ago seems to, until the kernel has
  * ended what it had asked of an io_uring: only who goes on answering is there. */
 static int find_server(const char *path)
 {
-	int fd = socket_connect(path);
+	int fd = reach(path, SOCK_NONBLOCK);
 
 	for (int i = 1; fd >= 0 && i < LOOKS; i++) {
 		close(fd);
 		usleep(LOOK_US);
-		fd = socket_connect(path);
+		fd = reach(path, SOCK_NONBLOCK);
 	}
 	if (fd < 0)
 		return fd;
@@ -66,14 +75,16 @@ static int find_server(const char *path)
 int socket_listen(const char *path)
 {
 	struct sockaddr_un address;
+	struct stat file;
 	int fd = find_server(path), err;
 
 	if (!fd)
 		return -EADDRINUSE;
-	/* Left behind by a server that was killed. */
-	if (fd == -ECONNREFUSED)
+	/* Left behind by a server that was killed. A file of another kind refuses, too,
+	 * and is somebody's. */
+	if (fd == -ECONNREFUSED && !lstat(path, &file) && S_ISSOCK(file.st_mode))
 		unlink(path);
-	fd = make(path, &address);
+	fd = make(path, SOCK_NONBLOCK, &address);
 	if (fd < 0)
 		return fd;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||

@@ -65,13 +65,14 @@ static struct io_uring_sqe *request_of(struct server *s)
 	return sqe;
 }
 
+/* MSG_TRUNC: the message's own length, also where it is too long. */
 static void receive(struct server *s, struct client *client)
 {
 	uint64_t tag = (uint64_t)(client - s->clients);
 	struct io_uring_sqe *sqe = request_of(s);
 
 	io_uring_prep_recv(sqe, client->fd, &client->job.request,
-			   sizeof(client->job.request), 0);
+			   sizeof(client->job.request), MSG_TRUNC);
 	io_uring_sqe_set_data64(sqe, tag);
 	client->state = CLIENT_RECEIVES;
 }
@@ -115,7 +116,11 @@ static void close_client(struct server *s, struct client *client)
 static void accepted(struct server *s, int fd)
 {
 	s->accepting = false;
-	for (int i = 0; fd >= 0 && i < CLIENTS_MAX; i++) {
+	/* No descriptor is left: the next try is due when one has come free here, or the
+	 * loop has nothing to do. */
+	if (fd < 0)
+		return;
+	for (int i = 0; i < CLIENTS_MAX; i++) {
 		if (s->clients[i].state != CLIENT_FREE)
 			continue;
 		s->clients[i].fd = fd;
@@ -176,6 +181,8 @@ static int loop(struct server *s)
 							  NULL);
 		if (waited < 0 && waited != -ETIME && waited != -EINTR)
 			return waited;
+		if (waited == -ETIME)
+			accept_next(s);
 		io_uring_for_each_cqe(&s->ring, head, cqe)
 		{
 			count++;
@@ -269,7 +276,8 @@ int main(int argc, char **argv)
 	if (!err)
 		err = loop(&server);
 	if (err)
-		fprintf(stderr, "uring-server: %s %s\n", strerror(-err), rp_last_error());
+		fprintf(stderr, "uring-server: %s: %s %s\n", path, strerror(-err),
+			rp_last_error());
 	closed = close_server(&server, path);
 	close(signals);
 	return err || closed ? 1 : 0;
