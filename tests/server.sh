@@ -174,6 +174,11 @@ grep -q 'p99.9' "$dir/plain.log" && grep -q '#' "$dir/plain.log" || fail "no his
 	--deadline-us 60000 >"$dir/late.log" || fail "late: it ended with $?"
 [ "$(field 'timed out' "$dir/late.log")" -gt 0 ] || fail "late: nothing timed out"
 [ "$(field failed "$dir/late.log")" -eq 0 ] || fail "late: something failed"
+# None can be in time: each takes longer than it has.
+"$load" --socket "$dir/socket" --clients 2 --seconds 1 --work-us 1000 \
+	--deadline-us 500 >"$dir/never.log" || fail "never: it ended with $?"
+[ "$(field 'timed out' "$dir/never.log")" -gt 0 ] || fail "never: nothing timed out"
+[ "$(field served "$dir/never.log")" -eq 0 ] || fail "never: a late one was served"
 
 # Its chip killed in the middle: what was in flight fails, the rest is served. If all of
 # this took too long, the server has done it.
