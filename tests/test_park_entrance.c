@@ -191,6 +191,39 @@ static void a_forked_process_does_not_go_by_what_its_parent_registered(void **st
 	rpi_park_destroy(&park);
 }
 
+/* Its own rings have the numbers that its parent's parks had. */
+static int own_ring_outlives_parks(void *arg)
+{
+	struct rpi_park *park = arg, other;
+	struct io_uring ring;
+
+	PROC_MUST(!io_uring_queue_init(1, &ring, 0));
+	if (io_uring_register_ring_fd(&ring) != 1)
+		return 0; /* an older kernel: nobody has numbers */
+	rpi_park_destroy(park);
+	for (int i = 0; i < PARKS; i++) {
+		PROC_MUST(!rpi_park_create(&other, RPI_PARK_URING, &blocks[1]));
+		PROC_MUST(!rpi_park_own(&other));
+		PROC_MUST(sleep_a_moment(&other) == -ETIMEDOUT);
+		rpi_park_destroy(&other);
+	}
+	/* Entered by its number. */
+	PROC_MUST(io_uring_submit_and_get_events(&ring) >= 0);
+	io_uring_queue_exit(&ring);
+	return 0;
+}
+
+static void a_forked_process_keeps_the_rings_that_it_registered(void **state)
+{
+	struct rpi_park park;
+
+	(void)state;
+	open_park(&park, 0);
+	assert_int_equal(sleep_a_moment(&park), -ETIMEDOUT);
+	assert_int_equal(proc_in_host(own_ring_outlives_parks, &park), 0);
+	rpi_park_destroy(&park);
+}
+
 /* The thread has registered as many rings of its own as it may. */
 static void a_thread_without_a_free_number_sleeps_all_the_same(void **state)
 {
@@ -223,6 +256,7 @@ int main(void)
 		TEST(a_park_in_the_place_of_another_is_told_apart),
 		TEST(a_thread_outlives_the_parks_that_it_slept_on),
 		TEST(a_forked_process_does_not_go_by_what_its_parent_registered),
+		TEST(a_forked_process_keeps_the_rings_that_it_registered),
 		TEST(a_thread_without_a_free_number_sleeps_all_the_same),
 	};
 

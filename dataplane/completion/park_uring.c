@@ -184,6 +184,7 @@ int rpi_park_uring_create(struct rpi_park *park, const char **why_out)
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct entrance {
 	uint64_t park_id;
 	int number;
+	pid_t pid; /* a fork copies this, but registers nothing */
 } entrances[4];
 
 static struct entrance *entrance_of(const struct rpi_park *park)
@@ -191,12 +192,12 @@ static struct entrance *entrance_of(const struct rpi_park *park)
 	return &entrances[park->id % (sizeof(entrances) / sizeof(entrances[0]))];
 }
 
-/* ring_fd: any ring. What this thread's task has not registered is refused. */
+/* ring_fd: any ring. */
 static void unregister(struct entrance *entrance, int ring_fd)
 {
 	struct io_uring_rsrc_update update = { .offset = (uint32_t)entrance->number };
 
-	if (entrance->park_id && entrance->number >= 0)
+	if (entrance->park_id && entrance->number >= 0 && entrance->pid == getpid())
 		ring_register(ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
 	entrance->park_id = 0;
 }
@@ -213,6 +214,7 @@ static __attribute__((cold, noinline)) void register_ring(struct entrance *entra
 	if (ring_register(fd, IORING_REGISTER_RING_FDS, &update, 1) == 1)
 		entrance->number = (int)update.offset;
 	entrance->park_id = park->id;
+	entrance->pid = getpid();
 }
 
 int rpi_park_uring_own(struct rpi_park *park)

@@ -48,12 +48,12 @@ static inline int64_t elements_max(uint32_t order)
 static inline int check_shape(const char *call, const struct rp_tensor *t)
 {
 	const uint32_t order = rpi_dtype_order(t->dtype);
-	const int64_t most = elements_max(order);
-	int64_t elements = 1;
+	int64_t elements = 1, most;
 
 	if (!order)
 		return rpi_fail(-EINVAL, "%s: dtype %" PRIu32 ", expected 1 to %d", call,
 				t->dtype, RP_DTYPE_END - 1);
+	most = elements_max(order);
 	if (t->rank < 1 || t->rank > RP_MAX_DIMS)
 		return rpi_fail(-EINVAL, "%s: rank %" PRIu32 ", expected 1 to %d", call,
 				t->rank, RP_MAX_DIMS);
