@@ -20,6 +20,7 @@
 #define ROW_HEIGHT 21
 #define ROWS_EXTRA 64 /* axis and label */
 #define KEY_HEIGHT 18 /* of a line of it */
+#define KEY_GAP	   12 /* below it */
 #define FONT	   12
 
 #define DRAW_NS	   INT64_C(20000000000)
@@ -310,27 +311,40 @@ static void curves(FILE *out, const struct plot *plot)
 	fputc('\n', out);
 }
 
+/* Above the plot and from the edge of the whole picture on: beside the names of rows,
+ * where gnuplot has it begin, there is no room for a wide font. */
+static void key(FILE *out, size_t lines, size_t height)
+{
+	if (lines < 2) {
+		fputs("\nset key off\n", out);
+		return;
+	}
+	fprintf(out,
+		"\nset tmargin at screen %.4f\nset key at screen 0, screen 1 left top "
+		"vertical maxcols 1 Left reverse samplen 2 textcolor ",
+		1.0 - (double)(lines * KEY_HEIGHT + KEY_GAP) / (double)height);
+	colour(out, PLOT_INK);
+	fputc('\n', out);
+}
+
 static void script(FILE *out, const struct plot *plot, bool in_page)
 {
-	size_t key = key_lines(plot) > 1 ? key_lines(plot) * KEY_HEIGHT : 0;
+	size_t lines = key_lines(plot);
+	size_t height = (lines > 1 ? lines * KEY_HEIGHT : 0) +
+			(plot->row_count ? plot->row_count * ROW_HEIGHT + ROWS_EXTRA
+					 : (size_t)HEIGHT);
 
 	fprintf(out,
 		"set terminal svg size %d,%zu dynamic noenhanced font "
 		"'sans-serif,%d'%s\n",
-		WIDTH,
-		key + (plot->row_count ? plot->row_count * ROW_HEIGHT + ROWS_EXTRA
-				       : (size_t)HEIGHT),
-		FONT, in_page ? "" : " background '#ffffff'");
+		WIDTH, height, FONT, in_page ? "" : " background '#ffffff'");
 	fputs("set encoding utf8\nset border 3 lc ", out);
 	colour(out, PLOT_INK);
 	fputs("\nset tics nomirror textcolor ", out);
 	colour(out, PLOT_INK);
 	fputs("\nset grid lt 1 lw 0.5 lc ", out);
 	colour(out, PLOT_GRID);
-	fputs("\nset key above left vertical maxcols 1 Left reverse samplen 2 textcolor ",
-	      out);
-	colour(out, PLOT_INK);
-	fputs(key ? "\n" : "\nset key off\n", out);
+	key(out, lines, height);
 	axis(out, plot, 'x');
 	if (plot->row_count)
 		row_axis(out, plot);
