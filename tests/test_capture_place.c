@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Where captures go: what they make, what they remove, and what they leave alone. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,14 +23,17 @@ struct place_bed {
 
 static const struct rp_entry nothing = { "nothing", noop_entry };
 
+/* Each file of JSON says the name of the program: so long are they at least. */
+static char name[6000] = "nothing";
+
 static void worker_open(struct bed *bed)
 {
 	struct rp_worker_options options;
 
 	bed_options(&options, 1);
-	capture_prepare(
-		bed, (struct rp_program_desc){ .name = "nothing", .entries = &nothing },
-		&options);
+	capture_prepare(bed,
+			(struct rp_program_desc){ .name = name, .entries = &nothing },
+			&options);
 }
 
 static void place_open(struct place_bed *place)
@@ -114,7 +120,7 @@ static void prepare_tells_it_as_well(void **state)
 	assert_says("rp_worker_prepare", "output_dir NULL");
 	options.capture.output_dir = "/proc/ringplane";
 	assert_int_equal(rp_worker_prepare(&program, 1, &options, &worker), -ENOENT);
-	assert_says("/proc/ringplane");
+	assert_says("rp_worker_prepare", "/proc/ringplane");
 	assert_true(proc_census_same(&before));
 	rp_program_free(program);
 }
@@ -225,6 +231,78 @@ static void files_are_there_whole_or_not_at_all(void **state)
 	place_close(&place);
 }
 
+/* This process's files may not grow past so many bytes. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Wherever there is no room for more, something says so, and the next one has its way. */
+static void a_full_disk_leaves_nothing_in_the_way(void **state)
+{
+	(void)state;
+	for (rlim_t room = 0; room < 24; room++) {
+		struct place_bed place;
+		int err;
+
+		place_open(&place);
+		limit_files(room);
+		err = run(&place);
+		limit_files(RLIM_INFINITY);
+		assert_int_equal(err, room < 20 && room ? -ENOSPC : -EFBIG);
+		assert_says("rp_worker_submit: capture", "dispatch_1/");
+		/* A worker of the next day, when there is room again. */
+		again(&place);
+		assert_ok(run(&place));
+		assert_int_equal(capture_count(&place.files, "dispatch_1"), 2);
+		place_close(&place);
+	}
+}
+
+/* What the system says of a file is what the dispatch says, of each kind of file. */
+static void each_file_that_can_not_be_written_is_told(void **state)
+{
+	static const char *const files[] = { FILE_1, "dep_gen.", "dump_args.json",
+					     "scope_stats.jsonl", "pmu.csv" };
+
+	(void)state;
+	/* Longer than what is held back before it goes to the file. */
+	memset(name, 'n', sizeof(name) - 1);
+	for (size_t i = 0; i < COUNT(files); i++) {
+		/* At the end of the file, and before. */
+		for (rlim_t room = 20; room < 200; room += 150) {
+			struct place_bed place;
+			int err;
+
+			place_open(&place);
+			place.config.capture.enable_chip_swimlane = i == 0;
+			place.config.capture.enable_dep_gen = i == 1;
+			place.config.capture.enable_dump_args = i == 2;
+			place.config.capture.enable_scope_stats = i == 3;
+			place.config.capture.enable_pmu = i == 4;
+			limit_files(room);
+			err = run(&place);
+			limit_files(RLIM_INFINITY);
+			if (err == -EOPNOTSUPP || (!err && i == 4)) {
+				place_close(&place);
+				continue;
+			}
+			assert_int_equal(err, -EFBIG);
+			assert_says("rp_worker_submit: capture", files[i],
+				    strerror(EFBIG));
+			assert_int_equal(capture_count(&place.files, "dispatch_1"), 0);
+			assert_ok(run(&place));
+			place_close(&place);
+		}
+	}
+	strcpy(name, "nothing");
+}
+
 static void captures_leave_no_descriptor_behind(void **state)
 {
 	struct proc_census before;
@@ -269,6 +347,8 @@ int main(void)
 		PROCESS_TEST(what_no_capture_has_written_stays),
 		PROCESS_TEST(foreign_files_in_a_capture_are_refused),
 		PROCESS_TEST(files_are_there_whole_or_not_at_all),
+		PROCESS_TEST(a_full_disk_leaves_nothing_in_the_way),
+		PROCESS_TEST(each_file_that_can_not_be_written_is_told),
 		PROCESS_TEST(captures_leave_no_descriptor_behind),
 		PROCESS_TEST(a_program_has_no_capture_of_its_own),
 	};

@@ -87,11 +87,20 @@ json_t *rpi_cap_head(struct rpi_session *session, const char *format, uint32_t o
 	return NULL;
 }
 
+int rpi_cap_put(FILE *file, json_t *root, size_t flags)
+{
+	if (!root)
+		return rpi_session_no_memory();
+	/* Where the file is at fault its own error says how: see rpi_place_write(). */
+	if (json_dumpf(root, file, flags) && !ferror(file))
+		return rpi_session_no_memory();
+	fputc('\n', file);
+	return 0;
+}
+
 static int put(FILE *file, void *context)
 {
-	return json_dumpf(context, file, JSON_INDENT(1)) || fputc('\n', file) == EOF
-		       ? -EIO
-		       : 0;
+	return rpi_cap_put(file, context, JSON_INDENT(1));
 }
 
 int rpi_cap_write(struct rpi_session *session, uint32_t peer, const char *name,

@@ -87,13 +87,21 @@ static int put_marker(int dir)
 	int fd = openat(dir, MARKER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			0666);
 	ssize_t put;
+	int err = 0;
 
 	if (fd < 0)
 		return -errno;
 	put = write(fd, MARKER_TEXT, strlen(MARKER_TEXT));
-	if (close(fd) || put != (ssize_t)strlen(MARKER_TEXT))
-		return put < 0 ? -errno : -EIO;
-	return 0;
+	if (put < 0)
+		err = -errno;
+	else if (put != (ssize_t)strlen(MARKER_TEXT))
+		err = -ENOSPC;
+	if (close(fd) && !err)
+		err = -errno;
+	/* Half of one would make the directory a foreigner's for ever. */
+	if (err)
+		(void)unlinkat(dir, MARKER, 0);
+	return err;
 }
 
 /* --- Removing it ---------------------------------------------------------- */
@@ -231,14 +239,13 @@ static int make_path(const char *path)
 	return mkdir(path, 0777) && errno != EEXIST ? -errno : 0;
 }
 
+/* Without an error line. */
 static int open_root(const char *output_dir, int *fd_out)
 {
 	int err = make_path(output_dir);
 
 	*fd_out = err ? -1 : open(output_dir, DIR_FLAGS);
-	if (!err && *fd_out < 0)
-		err = -errno;
-	return err ? fail(err, output_dir, "", "") : 0;
+	return !err && *fd_out < 0 ? -errno : err;
 }
 
 /* The first time that the worker captures into it. */
@@ -317,8 +324,9 @@ int rpi_place_open(struct rpi_place *place, struct rp_worker *worker,
 	};
 	rpi_format(place->name, sizeof(place->name), PREFIX "%" PRIu64, run);
 	err = open_root(output_dir, &place->root);
-	if (!err)
-		err = greet(place, worker);
+	if (err)
+		return fail(err, output_dir, "", "");
+	err = greet(place, worker);
 	if (!err)
 		err = open_dir(place);
 	if (err) {
@@ -339,25 +347,26 @@ void rpi_place_close(struct rpi_place *place, bool keep)
 	close_fd(place->root);
 }
 
-int rpi_place_try(const char *output_dir)
+int rpi_place_try(const char *call, const char *output_dir)
 {
 	char name[48];
-	int root, fd;
+	int root, fd = -1;
 	int err = open_root(output_dir, &root);
 
-	if (err)
-		return err;
 	rpi_format(name, sizeof(name), TEMPORARY "%d", (int)getpid());
-	fd = openat(root, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    0666);
-	if (fd < 0 && errno != EEXIST)
-		err = fail(-errno, output_dir, "", name);
+	if (!err)
+		fd = openat(root, name,
+			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (!err && fd < 0 && errno != EEXIST)
+		err = -errno;
 	if (fd >= 0) {
 		close(fd);
 		(void)unlinkat(root, name, 0);
 	}
-	close(root);
-	return err;
+	close_fd(root);
+	return err ? rpi_fail(err, "%s: capture: '%s': %s", call, output_dir,
+			      strerror(-err))
+		   : 0;
 }
 
 /* --- Files ---------------------------------------------------------------- */

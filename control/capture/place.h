@@ -33,7 +33,7 @@ int rpi_place_open(struct rpi_place *place, struct rp_worker *worker,
 void rpi_place_close(struct rpi_place *place, bool keep);
 
 /* A worker's options name it: make it and see that it can be written to. Likewise. */
-int rpi_place_try(const char *output_dir);
+int rpi_place_try(const char *call, const char *output_dir);
 
 /*
  * A file that appears under its name when it is whole.

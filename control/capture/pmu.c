@@ -31,21 +31,20 @@ static void read_paranoid(char *buf, size_t bytes)
 	fclose(file);
 }
 
-static int check(const struct rp_capture *asked)
+static int check(const char *call)
 {
 	const int err = rpi_pmu_probe();
 	char paranoid[16];
 
-	(void)asked;
 	if (!err)
 		return 0;
 	read_paranoid(paranoid, sizeof(paranoid));
 	return rpi_fail(
 		-EOPNOTSUPP,
-		"rp_worker_submit: enable_pmu: perf_event_open: %s "
+		"%s: enable_pmu: perf_event_open: %s "
 		"(/proc/sys/kernel/perf_event_paranoid is %s), expected a machine "
 		"that lets this process count something",
-		strerror(err), paranoid);
+		call, strerror(err), paranoid);
 }
 
 static uint32_t wants(const struct rp_capture *asked, uint32_t pass, uint32_t passes)
