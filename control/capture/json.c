@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "program/program.h"
 #include "worker/worker.h"
 
@@ -17,14 +18,10 @@ json_t *rpi_cap_text(const char *text)
 {
 	json_t *value = json_string(text);
 	char plain[RPI_ERROR_BYTES];
-	size_t i;
 
 	if (value)
 		return value;
-	rpi_format(plain, sizeof(plain), "%s", text);
-	for (i = 0; plain[i]; i++)
-		if ((uint8_t)plain[i] >= 0x80)
-			plain[i] = '?';
+	rpi_utf8_copy(plain, sizeof(plain), text);
 	return json_string(plain);
 }
 

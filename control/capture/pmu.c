@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "capture/collectors.h"
 #include "worker/worker.h"
 
@@ -110,11 +111,14 @@ struct output {
 /* In quotes, which are doubled inside. */
 static void put_quoted(FILE *file, const char *text)
 {
+	char plain[RP_SPAN_NAME_BYTES], *at;
+
+	rpi_utf8_copy(plain, sizeof(plain), text);
 	fputc('"', file);
-	for (; *text; text++) {
-		if (*text == '"')
+	for (at = plain; *at; at++) {
+		if (*at == '"')
 			fputc('"', file);
-		fputc(*text, file);
+		fputc(*at, file);
 	}
 	fputc('"', file);
 }
