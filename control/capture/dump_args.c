@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What tasks were given, and what they made of it: dump_args.json, and a file for the
  * bytes of each tensor. The guide has the format. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
