@@ -2,6 +2,7 @@
 /* What dump_args writes is what entries saw, byte for byte. */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/testing.h"
 #include "capture_bed.h"
 #include "child.h"
 #include "noop.h"
@@ -507,6 +509,44 @@ static void all_captures_at_once_are_of_one_dispatch(void **state)
 	close_bed(&bed);
 }
 
+/* --- A death on the way ----------------------------------------------------------- */
+
+static _Atomic int32_t *victim; /* the first chip that has something to tell */
+
+/* It dies in the middle of a tensor, and until then the other tells nothing. */
+static int die_telling(const char *point)
+{
+	int32_t nobody = 0;
+
+	if (!strcmp(point, "dump.more") && atomic_load(victim) == getpid())
+		kill(getpid(), SIGKILL);
+	if (strcmp(point, "dump.args") != 0)
+		return 0;
+	atomic_compare_exchange_strong(victim, &nobody, getpid());
+	while (atomic_load(victim) != getpid() && !proc_is_gone(atomic_load(victim)))
+		usleep(1000);
+	return 0;
+}
+
+static void a_chip_that_dies_telling_is_not_waited_for(void **state)
+{
+	struct args_bed bed;
+	json_t *all;
+
+	(void)state;
+	victim = bed_shared(4096, 0);
+	rpi_test_hook = die_telling;
+	open_bed(&bed, 2, true);
+	bed.args[1] = rp_arg_tensor(TENSOR(bed.y, RP_UINT8, BIG));
+	assert_int_equal(run(&bed, HOW_WELL), -EOWNERDEAD);
+	all = load(&bed, "dispatch_1/" FILE_NAME);
+	assert_true(json_is_false(json_object_get(all, "whole")));
+	json_decref(all);
+	close_bed(&bed);
+	rpi_test_hook = NULL;
+	rp_shared_free(victim);
+}
+
 /* --- No room on the disk ------------------------------------------------------ */
 
 static struct args_bed full;
@@ -555,6 +595,7 @@ int main(void)
 		PROCESS_TEST(a_worker_dumps_what_has_no_capture_of_its_own),
 		PROCESS_TEST(each_flag_needs_a_directory),
 		PROCESS_TEST(all_captures_at_once_are_of_one_dispatch),
+		PROCESS_TEST(a_chip_that_dies_telling_is_not_waited_for),
 		PROCESS_TEST(a_full_disk_is_the_outcome_and_no_more),
 	};
 
