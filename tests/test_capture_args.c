@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What dump_args writes is what entries saw, byte for byte. */
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -65,6 +66,7 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 		rp_inout(args[0].u.tensor), rp_out(args[1].u.tensor),
 		rp_in(part_of(&z)),	    args[3],
 		rp_arg_f32(1.5f),	    rp_arg_i32(-7),
+		rp_arg_u64(UINT64_MAX),	    rp_arg_f32((float)NAN),
 	};
 	const struct rp_arg seen = rp_in(args[0].u.tensor);
 	struct rp_task task = { .args = task_args, .arg_count = COUNT(task_args) };
@@ -244,6 +246,11 @@ static void check_scalars(const json_t *root, size_t task)
 	assert_string_equal(capture_text(arg, "bits"), "0x3fc00000");
 	arg = arg_of(root, task, 5);
 	assert_int_equal(capture_number(arg, "value"), -7);
+	arg = arg_of(root, task, 6);
+	assert_near(json_real_value(json_object_get(arg, "value")) / 0x1p64, 1.0);
+	assert_string_equal(capture_text(arg, "bits"), "0xffffffffffffffff");
+	arg = arg_of(root, task, 7);
+	assert_true(json_is_null(json_object_get(arg, "value")));
 }
 
 static void each_task_has_its_arguments_before_and_after(void **state)
