@@ -77,7 +77,8 @@ bool bench_figure_fill(const struct figure *figure, const json_t *results,
 		return false;
 	memset(plot, 0, sizeof(*plot));
 	plot->title = figure->title;
-	return figure->fill(results, section, plot);
+	/* Names without a number that can be drawn are none. */
+	return figure->fill(results, section, plot) && plot_point_count(plot);
 }
 
 static int write_file(const char *path, const char *text)
