@@ -22,6 +22,7 @@
 #include "progress.h"
 #include "stored.h"
 #include "suite.h"
+#include "textfile.h"
 
 enum {
 	EXIT_OK = 0,
@@ -157,20 +158,6 @@ static int make_text(const json_t *stored, bool page, char **text_out)
 	return err;
 }
 
-static int write_text(const char *path, const char *text)
-{
-	FILE *out = fopen(path, "w");
-	int err = 0;
-
-	if (!out)
-		return -errno;
-	if (fputs(text, out) < 0)
-		err = -errno;
-	if (fclose(out) && !err)
-		err = -errno;
-	return err;
-}
-
 /* Written whole under another name first: a page that is there stays until then. Before
  * that in memory: a page's plots take their time, and may be interrupted. */
 static int write_one(const char *dir, const char *name, const json_t *stored, bool page)
@@ -182,7 +169,7 @@ static int write_one(const char *dir, const char *name, const json_t *stored, bo
 		return err;
 	rpi_format(path, sizeof(path), "%s/%s", dir, name);
 	rpi_format(temporary, sizeof(temporary), "%s.new", path);
-	err = write_text(temporary, text);
+	err = bench_textfile_write(temporary, text);
 	free(text);
 	if (!err && rename(temporary, path))
 		err = -errno;

@@ -156,5 +156,10 @@ if command -v gnuplot >/dev/null; then
 		fail "--plot ended with $?"
 	grep -q '<title>Against the limits</title>' "$out/one.svg" || fail "no SVG of --plot"
 	! grep -q 'var(--' "$out/one.svg" || fail "its SVG has colours that only a page knows"
+	status=0
+	said=$("$rpbench" device --quick --runs 1 --ops 20 --plot /dev/full 2>&1 >/dev/null) ||
+		status=$?
+	[ "$status" -eq 1 ] && [[ $said == *"--plot: '/dev/full': No space left"* ]] ||
+		fail "status $status, \"$said\", where a plot has no room"
 fi
 echo "bench-report: ok"
