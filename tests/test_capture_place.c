@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Where captures go: what they make, what they remove, and what they leave alone. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,13 +28,46 @@ static const struct rp_entry nothing = { "nothing", noop_entry };
 /* Each file of JSON says the name of the program: so long are they at least. */
 static char name[6000] = "nothing";
 
+/* Whether somebody had this directory for itself during the last dispatch. */
+static char watched[256];
+static bool was_taken;
+
+/* The lock of a directory; -1: somebody else has it. */
+static int lock(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nargs,
+		       void *user)
+{
+	const struct rp_task task = { 0 };
+
+	(void)args, (void)nargs, (void)user;
+	if (watched[0]) {
+		int fd = lock(watched);
+
+		was_taken = fd < 0;
+		if (!was_taken)
+			close(fd);
+	}
+	return rp_run_task(run, &task);
+}
+
 static void worker_open(struct bed *bed)
 {
 	struct rp_worker_options options;
 
 	bed_options(&options, 1);
 	capture_prepare(bed,
-			(struct rp_program_desc){ .name = name, .entries = &nothing },
+			(struct rp_program_desc){ .name = name,
+						  .entries = &nothing,
+						  .orchestrate = orchestrate },
 			&options);
 }
 
@@ -214,6 +249,39 @@ static void foreign_files_in_a_capture_are_refused(void **state)
 	place_close(&place);
 }
 
+/* The test is the other worker: it has a directory as one that captures has it. */
+static void what_another_worker_writes_is_left_alone(void **state)
+{
+	struct place_bed place;
+	char path[256];
+	int fd;
+
+	(void)state;
+	place_open(&place);
+	capture_path(&place.files, watched, sizeof(watched), "dispatch_1");
+	assert_ok(run(&place));
+	assert_true(was_taken);
+	watched[0] = '\0';
+	assert_ok(run(&place));
+	capture_path(&place.files, path, sizeof(path), "dispatch_2");
+	fd = lock(path);
+	assert_true(fd >= 0);
+	again(&place);
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	assert_true(capture_has(&place.files, "dispatch_2/rank0/" FILE_1));
+	assert_int_equal(run(&place), -EBUSY);
+	assert_says("rp_worker_submit: capture", "dispatch_2");
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	/* It is done: what it has left is replaced as any other. */
+	close(fd);
+	assert_ok(run(&place));
+	again(&place);
+	assert_ok(run(&place));
+	assert_int_equal(capture_count(&place.files, ""), 1);
+	place_close(&place);
+}
+
 static void files_are_there_whole_or_not_at_all(void **state)
 {
 	struct place_bed place;
@@ -346,6 +414,7 @@ int main(void)
 		PROCESS_TEST(nothing_of_an_earlier_capture_is_left),
 		PROCESS_TEST(what_no_capture_has_written_stays),
 		PROCESS_TEST(foreign_files_in_a_capture_are_refused),
+		PROCESS_TEST(what_another_worker_writes_is_left_alone),
 		PROCESS_TEST(files_are_there_whole_or_not_at_all),
 		PROCESS_TEST(a_full_disk_leaves_nothing_in_the_way),
 		PROCESS_TEST(each_file_that_can_not_be_written_is_told),

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,6 +105,14 @@ static int put_marker(int dir)
 	return err;
 }
 
+/* Taken for as long as a capture has it open; the system gives it back if its process
+ * dies. False: another one has it. */
+static bool take(int dir)
+{
+	/* A file system without such locks is taken as it comes. */
+	return !flock(dir, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
+}
+
 /* --- Removing it ---------------------------------------------------------- */
 
 static DIR *list(int dir)
@@ -184,7 +193,8 @@ static int empty_out(const char *root, const char *path, int dir)
 	return err ? err : walk_into(&walk, dir, 0);
 }
 
-/* One that an earlier capture made; others are passed over. */
+/* One that an earlier capture made; others are passed over, and one that is being made.
+ */
 static int remove_old(const struct rpi_place *place, const char *name)
 {
 	int dir = openat(place->root, name, DIR_FLAGS | O_NOFOLLOW);
@@ -192,7 +202,7 @@ static int remove_old(const struct rpi_place *place, const char *name)
 
 	if (dir < 0)
 		return 0;
-	if (!has_marker(dir)) {
+	if (!has_marker(dir) || !take(dir)) {
 		close(dir);
 		return 0;
 	}
@@ -296,6 +306,11 @@ static int open_dir(struct rpi_place *place)
 	place->dir = openat(place->root, place->name, DIR_FLAGS | O_NOFOLLOW);
 	if (place->dir < 0)
 		return fail(-errno, place->output_dir, place->name, "");
+	if (!take(place->dir))
+		return rpi_fail(-EBUSY,
+				"rp_worker_submit: capture: '%s/%s' is being written by "
+				"another worker, expected a directory for each",
+				place->output_dir, place->name);
 	marked = !made && has_marker(place->dir);
 	if (marked)
 		err = empty_out(place->output_dir, place->name, place->dir);
