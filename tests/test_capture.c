@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "capture_bed.h"
-#include "noop.h"
 
 #define FORMAT "ringplane.swimlane"
 #define FILE_1 "chip_swimlane_records.json"
@@ -88,14 +87,13 @@ static void work_open_with(struct work_bed *work_bed, struct rp_worker_options *
 		{ .name = "how", .kind = RP_ARG_SCALAR, .dtype = RP_UINT64 },
 	};
 	static const struct rp_entry entry = { "work", work };
-	static const struct rp_callback look = { .name = "look", .fn = noop_callback };
 
 	capture_prepare(&work_bed->bed,
 			(struct rp_program_desc){ .name = "captured",
 						  .params = params,
 						  .param_count = COUNT(params),
 						  .entries = &entry,
-						  .callbacks = &look,
+						  .callbacks = &capture_look,
 						  .callback_count = 1,
 						  .orchestrate = orchestrate },
 			options);
