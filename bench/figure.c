@@ -2,12 +2,12 @@
 #include "figure.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "stored.h"
+#include "textfile.h"
 
 /* In the order in which they stand in a section: what is its own first. */
 const struct figure bench_figures[] = {
@@ -77,39 +77,37 @@ bool bench_figure_fill(const struct figure *figure, const json_t *results,
 		return false;
 	memset(plot, 0, sizeof(*plot));
 	plot->title = figure->title;
-	return figure->fill(results, section, plot);
+	/* Names without a number that can be drawn are none. */
+	return figure->fill(results, section, plot) && plot_point_count(plot);
 }
 
-static int write_file(const char *path, const char *text)
+static int save(const struct plot *plot, const char *path)
 {
-	FILE *out = fopen(path, "w");
-	int bad;
+	char *svg = NULL;
+	int err = plot_draw(plot, NULL, &svg);
 
-	if (!out)
-		return rpi_fail(-errno, "'%s': %s", path, strerror(errno));
-	bad = fputs(text, out) < 0;
-	bad |= fclose(out) != 0;
-	return bad ? rpi_fail(-EIO, "'%s': could not be written", path) : 0;
+	if (err)
+		return err;
+	err = bench_textfile_write(path, svg);
+	free(svg);
+	return err ? rpi_fail(err, "--plot: '%s': %s", path, strerror(-err)) : 0;
 }
 
 int bench_figure_save(const json_t *results, const char *section, const char *path)
 {
 	struct plot *plot = malloc(sizeof(*plot));
-	int err = plot ? -ENODATA : -ENOMEM;
-	char *svg;
+	size_t i = 0;
+	int err;
 
-	for (size_t i = 0; plot && i < bench_figure_count; i++) {
-		if (!bench_figure_fill(&bench_figures[i], results, section, plot))
-			continue;
-		err = plot_draw(plot, NULL, &svg);
-		if (!err) {
-			err = write_file(path, svg);
-			free(svg);
-		}
-		break;
-	}
-	if (err == -ENODATA)
-		rpi_fail(err, "--plot: too few results of %s to plot", section);
+	if (!plot)
+		return rpi_fail(-ENOMEM, "--plot: no memory");
+	while (i < bench_figure_count &&
+	       !bench_figure_fill(&bench_figures[i], results, section, plot))
+		i++;
+	err = i < bench_figure_count
+		      ? save(plot, path)
+		      : rpi_fail(-ENODATA, "--plot: too few results of %s to plot",
+				 section);
 	free(plot);
 	return err;
 }

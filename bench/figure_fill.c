@@ -320,8 +320,7 @@ bool figure_overhead(const json_t *results, const char *section, struct plot *pl
 	plot->x_unit = PLOT_TIME;
 	plot->log_x = true;
 	cpu = plot_add_series(plot, "CPU time of the caller", PLOT_DOTS, PLOT_BLUE);
-	wall = plot_add_series(plot, "time beyond the work of the chips", PLOT_DOTS,
-			       PLOT_ORANGE);
+	wall = plot_add_series(plot, "time beyond the chips", PLOT_DOTS, PLOT_ORANGE);
 	json_array_foreach(results, i, result)
 	{
 		const char *name = bench_stored_text(result, "name");

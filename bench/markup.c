@@ -3,12 +3,18 @@
 
 #include <ctype.h>
 
+#include "base/utf8.h"
+
 void markup_text(FILE *out, const char *text)
 {
-	for (; *text; text++) {
+	while (*text) {
+		size_t length = rpi_utf8_length(text);
 		unsigned char c = (unsigned char)*text;
 
-		if (c == '<')
+		/* Part of a character, where a text was cut. */
+		if (!length)
+			fputc('?', out);
+		else if (c == '<')
 			fputs("&lt;", out);
 		else if (c == '>')
 			fputs("&gt;", out);
@@ -21,7 +27,8 @@ void markup_text(FILE *out, const char *text)
 		else if (c < ' ' || c == 0x7f) /* none of them is allowed in XML */
 			fputc(' ', out);
 		else
-			fputc(c, out);
+			fwrite(text, 1, length, out);
+		text += length ? length : 1;
 	}
 }
 

@@ -5,8 +5,10 @@
  *             round_seq load-acquire   -> peer reads them
  *   E2 ready  peer is about to serve   -> ready_seq store-release
  *             ready_seq load-acquire   -> parent begins to measure
- *   E3 done   peer writes status       -> done_seq store-release
- *             done_seq load-acquire    -> parent reads it
+ *   E3 done   peer has served          -> done_seq store-release
+ *             done_seq load-acquire    -> parent reads what that wrote
+ * A peer that gives up writes status and ends; the parent reads it when waitpid() has
+ * told it so.
  * No wake-up is lost: the peer sleeps on round_seq with FUTEX_WAIT, which looks at
  * the word once more in the kernel, and the parent wakes after each store.
  */
@@ -38,7 +40,7 @@ struct bench_peer_words {
 	/* The peer writes this block. */
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t ready_seq; /* E2 */
 	_Atomic uint32_t done_seq;			      /* E3 */
-	_Atomic int32_t status;
+	_Atomic int32_t status;				      /* why it gave up */
 };
 
 /* ready_seq before the peer has joined; round 0 is "joined". */

@@ -22,6 +22,7 @@
 #include "progress.h"
 #include "stored.h"
 #include "suite.h"
+#include "textfile.h"
 
 enum {
 	EXIT_OK = 0,
@@ -133,27 +134,43 @@ static int parse(int argc, const char **argv, struct report_options *o,
 	return judge(o);
 }
 
-/* Written whole under another name first: a page that is there stays until then. */
-static int write_one(const char *dir, const char *name, const json_t *stored, bool page)
+/* The report or its page; the text is the caller's to free. */
+static int make_text(const json_t *stored, bool page, char **text_out)
 {
-	char path[4096], temporary[4096 + 8];
-	FILE *out;
-	int err;
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+	int err = 0;
 
-	rpi_format(path, sizeof(path), "%s/%s", dir, name);
-	rpi_format(temporary, sizeof(temporary), "%s.new", path);
-	out = fopen(temporary, "w");
 	if (!out)
-		return rpi_fail(-errno, "--out: '%s': %s", temporary, strerror(errno));
+		return rpi_fail(-ENOMEM, "report: no memory");
 	if (page)
 		err = bench_page_write(stored, out);
-	else
-		err = json_dumpf(stored, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) ||
-				      fputc('\n', out) == EOF
-			      ? -EIO
-			      : 0;
+	else if (json_dumpf(stored, out, JSON_INDENT(1) | JSON_REAL_PRECISION(7)) ||
+		 fputc('\n', out) == EOF)
+		err = rpi_fail(-ENOMEM, "report: no memory");
 	if (fclose(out) && !err)
-		err = -EIO;
+		err = rpi_fail(-ENOMEM, "report: no memory");
+	if (err)
+		free(text);
+	else
+		*text_out = text;
+	return err;
+}
+
+/* Written whole under another name first: a page that is there stays until then. Before
+ * that in memory: a page's plots take their time, and may be interrupted. */
+static int write_one(const char *dir, const char *name, const json_t *stored, bool page)
+{
+	char path[4096], temporary[4096 + 8], *text = NULL;
+	int err = make_text(stored, page, &text);
+
+	if (err)
+		return err;
+	rpi_format(path, sizeof(path), "%s/%s", dir, name);
+	rpi_format(temporary, sizeof(temporary), "%s.new", path);
+	err = bench_textfile_write(temporary, text);
+	free(text);
 	if (!err && rename(temporary, path))
 		err = -errno;
 	if (!err)

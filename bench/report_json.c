@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "stored.h"
 
 static json_t *number(double value)
 {
@@ -19,7 +20,7 @@ static json_t *number(double value)
 
 static json_t *text_or_null(const char *text)
 {
-	return text[0] ? json_string(text) : json_null();
+	return text[0] ? bench_stored_string(text) : json_null();
 }
 
 static json_t *result_object(const struct bench_result *r)
@@ -50,7 +51,7 @@ static json_t *skipped_object(const struct bench_results *results)
 	for (size_t i = 0; skipped && i < results->count; i++)
 		if (results->all[i]->skipped)
 			json_object_set_new(skipped, results->all[i]->name,
-					    json_string(results->all[i]->text));
+					    bench_stored_string(results->all[i]->text));
 	return skipped;
 }
 

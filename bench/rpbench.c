@@ -135,10 +135,6 @@ static int measure(const struct bench_command *command, struct bench_plan *plan,
 		err = save_plot(command, &r);
 	if (err)
 		return complain(EXIT_FAILURES);
-	if (fflush(stdout) || ferror(stdout)) {
-		rpi_fail(-EIO, "stdout: %s", strerror(errno));
-		return complain(EXIT_FAILURES);
-	}
 	return bench_results_failures(results) ? EXIT_FAILURES : EXIT_OK;
 }
 
@@ -178,7 +174,7 @@ static int run_compare(int argc, const char **argv)
 						       : EXIT_OK;
 }
 
-int main(int argc, const char **argv)
+static int run(int argc, const char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 
@@ -206,4 +202,17 @@ int main(int argc, const char **argv)
 		fprintf(stderr, "rpbench: \"%s\" is no sub-command\n", word);
 	print_usage(stderr);
 	return EXIT_USAGE;
+}
+
+int main(int argc, const char **argv)
+{
+	int status = run(argc, argv);
+
+	errno = 0;
+	if ((!fflush(stdout) && !ferror(stdout)) || status)
+		return status;
+	/* An error of before is not known any more. */
+	rpi_fail(-EIO, "stdout: %s",
+		 errno ? strerror(errno) : "could not be written to the end");
+	return complain(EXIT_FAILURES);
 }

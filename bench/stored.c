@@ -6,7 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "result.h"
+
+/* The most of a text that is kept: a path is the longest. */
+#define TEXT_BYTES 4096
 
 json_t *bench_stored_load(const char *path, const char *who)
 {
@@ -23,6 +27,14 @@ json_t *bench_stored_load(const char *path, const char *who)
 		 path);
 	json_decref(root);
 	return NULL;
+}
+
+json_t *bench_stored_string(const char *text)
+{
+	char plain[TEXT_BYTES];
+
+	rpi_utf8_copy(plain, sizeof(plain), text);
+	return json_string(plain);
 }
 
 json_t *bench_stored_new(void)
@@ -101,8 +113,8 @@ void bench_stored_add(json_t *into, const char *name, json_t *report, double sec
 	else
 		json_array_append_new(
 			json_object_get(into, "commands"),
-			json_pack("{s:s, s:n, s:o, s:O}", "name", name, "error",
-				  "seconds",
+			json_pack("{s:o, s:n, s:o, s:O}", "name",
+				  bench_stored_string(name), "error", "seconds",
 				  seconds >= 0 ? json_real(seconds) : json_null(),
 				  "machine", json_is_object(machine) ? machine : none));
 	if (json_is_object(machine))
@@ -120,9 +132,11 @@ void bench_stored_fail(json_t *into, const char *name, const char *why)
 	{
 		if (strcmp(bench_stored_text(command, "name"), name))
 			continue;
-		json_object_set_new(command, "error", json_string(why));
+		json_object_set_new(command, "error", bench_stored_string(why));
 		return;
 	}
-	json_array_append_new(commands, json_pack("{s:s, s:s, s:n, s:{}}", "name", name,
-						  "error", why, "seconds", "machine"));
+	json_array_append_new(commands,
+			      json_pack("{s:o, s:o, s:n, s:{}}", "name",
+					bench_stored_string(name), "error",
+					bench_stored_string(why), "seconds", "machine"));
 }

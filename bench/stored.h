@@ -34,6 +34,9 @@ json_t *bench_stored_find(const json_t *results, const char *name);
 
 /* "" where there is no such text; NAN where there is no such number. */
 const char *bench_stored_text(const json_t *object, const char *key);
+/* For a report: a text that may hold any bytes, of which those that are no UTF-8 become
+ * '?'. */
+json_t *bench_stored_string(const char *text);
 double bench_stored_number(const json_t *object, const char *key);
 
 /* Of a result: whether it is a rate rather than a time. */

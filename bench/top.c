@@ -16,7 +16,9 @@
 #include "base/error.h"
 
 /* Room for a worker's counters in any format. */
-#define TEXT_BYTES 32768
+#define TEXT_BYTES  32768
+
+#define SECONDS_MAX 1e9
 
 enum {
 	EXIT_OK = 0,
@@ -55,6 +57,8 @@ static int parse(int argc, const char **argv, struct top_options *o)
 	long pid;
 	int ret;
 
+	if (!context)
+		return rpi_fail(-ENOMEM, "top: no memory for the command line");
 	poptSetOtherOptionHelp(context, "PID");
 	ret = poptGetNextOpt(context);
 	word = poptGetArg(context);
@@ -68,9 +72,11 @@ static int parse(int argc, const char **argv, struct top_options *o)
 	if (!ret && (!word || *end || !o->pid || poptPeekArg(context)))
 		ret = rpi_fail(-EINVAL, "top: \"%s\", expected one process id",
 			       word ? word : "");
-	if (!ret && (o->count < 0 || o->seconds < 0))
-		ret = rpi_fail(-EINVAL, "top: --count %d --every %g, expected 0 or more",
-			       o->count, o->seconds);
+	if (!ret && (o->count < 0 || !(o->seconds >= 0 && o->seconds <= SECONDS_MAX)))
+		ret = rpi_fail(-EINVAL,
+			       "top: --count %d --every %g, expected 0 or more, and at "
+			       "most %g seconds",
+			       o->count, o->seconds, SECONDS_MAX);
 	poptFreeContext(context);
 	return ret;
 }
@@ -166,7 +172,8 @@ static int print_all(const struct top_options *o)
 			fputs(all.texts[i].text, stdout);
 	err = err == -ENOENT && all.count ? 0 : err;
 	free(all.texts);
-	fflush(stdout);
+	if (!err && (fflush(stdout) || ferror(stdout)))
+		err = rpi_fail(-EIO, "top: stdout: %s", strerror(errno));
 	return err;
 }
 

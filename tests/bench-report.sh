@@ -66,6 +66,45 @@ for name in arena trace; do
 		"$out/none/report.html" || fail "does not say why $name failed"
 done
 
+# Also where its line is no text: what is not UTF-8 is shown as such.
+status=0
+"$rpbench" report --commands trace --cpus $'\xff\xc3' --out "$out/bytes" >/dev/null 2>&1 ||
+	status=$?
+[ "$status" -eq 1 ] || fail "status $status where a line is no text, expected 1"
+grep -qF '?' <(grep -F '<b>trace</b>: ended with status 2: rpbench: --cpus: ' \
+	"$out/bytes/report.html") || fail "does not say why a line that is no text failed"
+
+# What can't be said is a failure, whoever was to say it.
+for words in list --help --version "compare $out/run/report.json $out/run/report.json" \
+	"report --from $out/run/report.json --out $out/again" 'trace --runs 1 --ops 3' \
+	'trace --runs 1 --ops 3 --json' 'trace --runs 1 --ops 3 --csv'; do
+	status=0
+	# shellcheck disable=SC2086
+	said=$("$rpbench" $words 2>&1 >/dev/full) || status=$?
+	[ "$status" -eq 1 ] && [[ $said == rpbench:\ * ]] ||
+		fail "$words: status $status, \"$said\", where stdout is full"
+done
+
+# A page that can't be written whole is not there, and the old one stays.
+cp "$out/again/report.html" "$out/old.html"
+status=0
+said=$(
+	ulimit -f 8
+	trap '' XFSZ
+	"$rpbench" report --from "$recorded" --out "$out/again" 2>&1 >/dev/null
+) || status=$?
+[ "$status" -eq 1 ] && [[ $said == *'File too large'* ]] ||
+	fail "status $status, \"$said\", where files may not grow"
+cmp -s "$out/again/report.html" "$out/old.html" || fail "the old page did not stay"
+[ "$(ls -A "$out/again")" = $'report.html\nreport.json' ] || fail "half a file is left"
+
+# Ended while it draws: likewise.
+"$rpbench" report --from "$recorded" --out "$out/again" >/dev/null 2>&1 &
+sleep 0.2
+kill -TERM $! 2>/dev/null || true
+wait $! 2>/dev/null || true
+[ "$(ls -A "$out/again")" = $'report.html\nreport.json' ] || fail "half a page is left"
+
 # Without gnuplot the page says so and has its tables.
 PATH=/nowhere "$rpbench" report --out "$out/bare" --from "$recorded" >/dev/null ||
 	fail "ended with $? without gnuplot"
@@ -92,11 +131,35 @@ END
 grep -qF '&lt;b&gt;&amp;&quot;&#39;' "$out/odd/report.html" || fail "what a file says is not in it"
 [ ! -e "$out/ran" ] || fail "a name of a file was run"
 
+# A text that is cut is cut between characters, wherever that is.
+for shift in '' x xx; do
+	long=$shift$(printf '\u65e5%.0s' {1..300})
+	cat >"$out/long.json" <<END
+{"machine": {"version": "$long", "revision": "$long", "skipped": {"$long.a": "$long"}},
+"commands": [{"name": "$long", "error": "$long"}],
+"results": [{"name": "$long.a", "unit": "$long", "median": 1, "ratio": 2, "remark": "$long"},
+{"name": "$long.b", "unit": "ns", "median": 1, "ratio": 2, "limit_name": "$long"}]}
+END
+	"$rpbench" report --out "$out/long" --from "$out/long.json" >/dev/null 2>&1 || true
+	iconv -f UTF-8 -t UTF-8 "$out/long/report.html" >/dev/null || fail "its page is no UTF-8"
+done
+
+# Names alone are no figure.
+echo '{"results": [{"name": "a.x", "unit": "ns", "median": -1, "p99": -2, "limit_name": "a.y"},
+{"name": "a.y", "unit": "ns", "median": -1, "p99": -2, "limit_name": "a.x"}]}' >"$out/bad.json"
+"$rpbench" report --out "$out/odd" --from "$out/bad.json" >/dev/null
+! grep -q '<figure' "$out/odd/report.html" || fail "a figure of nothing"
+
 # One figure alone.
 if command -v gnuplot >/dev/null; then
 	"$rpbench" device --quick --runs 1 --ops 20 --plot "$out/one.svg" >/dev/null ||
 		fail "--plot ended with $?"
 	grep -q '<title>Against the limits</title>' "$out/one.svg" || fail "no SVG of --plot"
 	! grep -q 'var(--' "$out/one.svg" || fail "its SVG has colours that only a page knows"
+	status=0
+	said=$("$rpbench" device --quick --runs 1 --ops 20 --plot /dev/full 2>&1 >/dev/null) ||
+		status=$?
+	[ "$status" -eq 1 ] && [[ $said == *"--plot: '/dev/full': No space left"* ]] ||
+		fail "status $status, \"$said\", where a plot has no room"
 fi
 echo "bench-report: ok"

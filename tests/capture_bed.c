@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "noop.h"
+
 void capture_open(struct capture_bed *bed, struct rp_run_config *config)
 {
 	strcpy(bed->dir, "/tmp/rp-capture-XXXXXX");
@@ -39,6 +41,19 @@ void capture_path(const struct capture_bed *bed, char *buf, size_t bytes,
 	length += vsnprintf(buf + length, bytes - (size_t)length, format, args);
 	va_end(args);
 	assert_in_range(length, 1, bytes - 1);
+}
+
+const struct rp_callback capture_look = { .name = "look", .fn = noop_callback };
+
+int capture_each_chip(struct rp_run *run, struct rp_task task)
+{
+	int err = 0;
+
+	for (uint32_t chip = 0; !err && chip < rp_run_chip_count(run); chip++) {
+		task.chip = (int32_t)chip;
+		err = rp_run_task(run, &task);
+	}
+	return err;
 }
 
 const struct rp_param capture_words = { .name = "words",

@@ -30,6 +30,10 @@ __attribute__((format(printf, 4, 5))) void capture_path(const struct capture_bed
 void capture_prepare(struct bed *bed, struct rp_program_desc desc,
 		     const struct rp_worker_options *options);
 
+/* A callback that does nothing, and a task for each chip, one after the other. */
+extern const struct rp_callback capture_look;
+int capture_each_chip(struct rp_run *run, struct rp_task task);
+
 /* What programs here have: an int64 tensor, written; and so often in an entry, a kernel
  * of that name that adds one to its first element. */
 extern const struct rp_param capture_words;

@@ -81,6 +81,45 @@ static void what_moved_is_told_from_what_wavered(void **state)
 	assert_non_null(strstr(text, "# 2 moved beyond the noise of their runs, 1 are"));
 }
 
+/* Where a run's noise is not known no verdict stands on it. */
+static void without_a_spread_there_is_no_verdict(void **state)
+{
+	static const char *const spreads[] = { "", ",\"p50_min\":null,\"p50_max\":null",
+					       ",\"p50_min\":\"1\",\"p50_max\":[]" };
+	static char text[8192], bare[256];
+	const char *whole = "{\"results\":[" FIGURE("a", "ns", 100, 95, 105) "]}";
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(spreads); i++) {
+		snprintf(
+			bare, sizeof(bare),
+			"{\"results\":[{\"name\":\"a\",\"unit\":\"ns\",\"median\":5%s}]}",
+			spreads[i]);
+		assert_int_equal(compare(whole, bare, text, sizeof(text)), 0);
+		assert_non_null(strstr(text, "# 0 moved"));
+		assert_int_equal(compare(bare, whole, text, sizeof(text)), 0);
+		assert_non_null(strstr(text, "# 0 moved"));
+	}
+}
+
+static void a_terminal_is_told_nothing_by_a_name(void **state)
+{
+	static char text[8192];
+	const char *odd = "{\"results\":[{\"name\":\"\\u001b[31m\\n\\u007fx\","
+			  "\"unit\":\"\\u0007\",\"median\":1}]}";
+
+	(void)state;
+	for (int which = 0; which < 3; which++) {
+		assert_int_equal(compare(which == 1 ? "{\"results\":[]}" : odd,
+					 which == 2 ? "{\"results\":[]}" : odd, text,
+					 sizeof(text)),
+				 0);
+		assert_non_null(strstr(text, "?[31m??x"));
+		for (const char *at = text; *at; at++)
+			assert_true(*at == '\n' || (*at >= ' ' && *at != 0x7f));
+	}
+}
+
 static void what_is_no_report_is_refused(void **state)
 {
 	static char text[8192];
@@ -100,6 +139,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_moved_is_told_from_what_wavered),
+		cmocka_unit_test(without_a_spread_there_is_no_verdict),
+		cmocka_unit_test(a_terminal_is_told_nothing_by_a_name),
 		cmocka_unit_test(what_is_no_report_is_refused),
 	};
 

@@ -29,6 +29,7 @@ static const char script[] =
 	"array) echo '[1, 2]' ;;\n"
 	"dies) kill -SEGV $$ ;;\n"
 	"refuses) echo 'rpbench: --x: 1, expected 2' >&2; exit 2 ;;\n"
+	"bytes) printf 'rpbench: \\377 and \\303\\251\\n' >&2; exit 2 ;;\n"
 	"hangs) exec sleep 1000 ;;\n"
 	"esac\n";
 
@@ -78,6 +79,7 @@ static void one_that_fails_costs_the_others_nothing(void **state)
 		{ "array", "printed no report", false },
 		{ "dies", "died of signal 11", false },
 		{ "refuses", "ended with status 2: rpbench: --x: 1, expected 2", false },
+		{ "bytes", "ended with status 2: rpbench: ? and \xc3\xa9", false },
 		{ "nothing", "printed no report", false },
 	};
 	json_t *stored = bench_stored_new();

@@ -345,6 +345,9 @@ static void what_is_no_process_id_is_a_wrong_use(void **state)
 		"--nothing 1",
 		"--count -1 1",
 		"--every -1 1",
+		"--every nan 1",
+		"--every inf 1",
+		"--every 1e300 1",
 		"4294967297" /* not process 1 */
 	};
 

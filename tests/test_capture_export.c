@@ -140,6 +140,19 @@ static void all_levels_can_be_shown(void **state)
 	}
 }
 
+#define RECORD(task, edge, more)                                                    \
+	"{\"format\":\"ringplane.swimlane\",\"version\":1,\"run\":1,"               \
+	"\"processes\":[{\"peer\":0,\"kind\":\"chip\",\"pid\":1}],\"tasks\":[" task \
+	"],\"edges\":[" edge "]" more "}"
+
+#define ONE_TASK(end_ns, thread, more)                                        \
+	"{\"peer\":0,\"task\":1,\"entry\":\"e\",\"id\":\"i\",\"begin_ns\":2," \
+	"\"end_ns\":" #end_ns ",\"thread\":" #thread more "}"
+
+#define ONE_EDGE(from, to)                          \
+	"{\"from_peer\":" #from ",\"from_task\":1," \
+	"\"to_peer\":" #to ",\"to_task\":2}"
+
 static void what_is_no_record_is_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -154,10 +167,21 @@ static void what_is_no_record_is_refused(void **state)
 		"\"processes\":[],\"tasks\":[],\"edges\":[]}",
 		"{\"format\":\"ringplane.swimlane\",\"version\":1,\"run\":1,"
 		"\"processes\":[],\"tasks\":[{\"peer\":9}],\"edges\":[]}",
-		"{\"format\":\"ringplane.swimlane\",\"version\":1,\"run\":1,"
-		"\"processes\":[{\"peer\":0,\"kind\":\"chip\",\"pid\":1}],\"tasks\":[{"
-		"\"peer\":0,\"task\":1,\"entry\":\"e\",\"id\":\"i\",\"begin_ns\":2,"
-		"\"end_ns\":1,\"thread\":1}],\"edges\":[]}",
+		RECORD(ONE_TASK(1, 1, ""), "", ""),
+		RECORD(ONE_TASK(3, -1, ""), "", ""),
+		RECORD(ONE_TASK(3, 2147483647,
+				",\"phases\":[{\"name\":\"a.device_wall\","
+				"\"begin_ns\":2,\"end_ns\":3,"
+				"\"thread\":2147483647}]"),
+		       "", ""),
+		RECORD(ONE_TASK(3, 4294967297, ""), "", ""),
+		RECORD(ONE_TASK(3, 1, ",\"phases\":5"), "", ""),
+		RECORD(ONE_TASK(3, 1, ",\"kernels\":{}"), "", ""),
+		RECORD(ONE_TASK(3, 1, ",\"kernels\":[7]"), "", ""),
+		RECORD(ONE_TASK(3, 1, ""), ONE_EDGE(4294967295, 0), ""),
+		RECORD(ONE_TASK(3, 1, ""), ONE_EDGE(0, 4294967296), ""),
+		RECORD(ONE_TASK(3, 1, ""), ONE_EDGE(0, 1.5), ""),
+		RECORD(ONE_TASK(3, 1, ""), "", ",\"host\":\"none\""),
 	};
 	struct rp_run_config config;
 	struct capture_bed files;
@@ -176,6 +200,9 @@ static void what_is_no_record_is_refused(void **state)
 		assert_says("rp_capture_export", from);
 	}
 	assert_false(capture_has(&files, "out.json"));
+	capture_put(&files, "good.json", RECORD(ONE_TASK(3, 1, ""), ONE_EDGE(0, 0), ""));
+	capture_path(&files, from, sizeof(from), "good.json");
+	assert_ok(rp_capture_export(from, to));
 	capture_path(&files, from, sizeof(from), "none.json");
 	assert_int_equal(rp_capture_export(from, to), -ENOENT);
 	assert_int_equal(rp_capture_export(NULL, to), -EINVAL);

@@ -111,7 +111,6 @@ static void check_dot(const struct capture_bed *files, const char *name)
 static void tasks_follow_by_the_memory_that_they_share(void **state)
 {
 	static const struct rp_entry touch = { "touch", noop_entry };
-	static const struct rp_callback look = { .name = "look", .fn = noop_callback };
 	struct rp_param params[] = { capture_words, capture_words };
 	struct rp_worker_options options;
 	struct rp_run_config config;
@@ -130,7 +129,7 @@ static void tasks_follow_by_the_memory_that_they_share(void **state)
 						  .params = params,
 						  .param_count = COUNT(params),
 						  .entries = &touch,
-						  .callbacks = &look,
+						  .callbacks = &capture_look,
 						  .callback_count = 1,
 						  .orchestrate = orchestrate },
 			&options);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Where captures go: what they make, what they remove, and what they leave alone. */
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,14 +25,50 @@ struct place_bed {
 
 static const struct rp_entry nothing = { "nothing", noop_entry };
 
+/* Each file of JSON says the name of the program: so long are they at least. */
+static char name[6000] = "nothing";
+
+/* Whether somebody had this directory for itself during the last dispatch. */
+static char watched[256];
+static bool was_taken;
+
+/* The lock of a directory; -1: somebody else has it. */
+static int lock(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nargs,
+		       void *user)
+{
+	const struct rp_task task = { 0 };
+
+	(void)args, (void)nargs, (void)user;
+	if (watched[0]) {
+		int fd = lock(watched);
+
+		was_taken = fd < 0;
+		if (!was_taken)
+			close(fd);
+	}
+	return rp_run_task(run, &task);
+}
+
 static void worker_open(struct bed *bed)
 {
 	struct rp_worker_options options;
 
 	bed_options(&options, 1);
-	capture_prepare(
-		bed, (struct rp_program_desc){ .name = "nothing", .entries = &nothing },
-		&options);
+	capture_prepare(bed,
+			(struct rp_program_desc){ .name = name,
+						  .entries = &nothing,
+						  .orchestrate = orchestrate },
+			&options);
 }
 
 static void place_open(struct place_bed *place)
@@ -114,7 +155,7 @@ static void prepare_tells_it_as_well(void **state)
 	assert_says("rp_worker_prepare", "output_dir NULL");
 	options.capture.output_dir = "/proc/ringplane";
 	assert_int_equal(rp_worker_prepare(&program, 1, &options, &worker), -ENOENT);
-	assert_says("/proc/ringplane");
+	assert_says("rp_worker_prepare", "/proc/ringplane");
 	assert_true(proc_census_same(&before));
 	rp_program_free(program);
 }
@@ -208,6 +249,39 @@ static void foreign_files_in_a_capture_are_refused(void **state)
 	place_close(&place);
 }
 
+/* The test is the other worker: it has a directory as one that captures has it. */
+static void what_another_worker_writes_is_left_alone(void **state)
+{
+	struct place_bed place;
+	char path[256];
+	int fd;
+
+	(void)state;
+	place_open(&place);
+	capture_path(&place.files, watched, sizeof(watched), "dispatch_1");
+	assert_ok(run(&place));
+	assert_true(was_taken);
+	watched[0] = '\0';
+	assert_ok(run(&place));
+	capture_path(&place.files, path, sizeof(path), "dispatch_2");
+	fd = lock(path);
+	assert_true(fd >= 0);
+	again(&place);
+	assert_ok(run(&place));
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	assert_true(capture_has(&place.files, "dispatch_2/rank0/" FILE_1));
+	assert_int_equal(run(&place), -EBUSY);
+	assert_says("rp_worker_submit: capture", "dispatch_2");
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	/* It is done: what it has left is replaced as any other. */
+	close(fd);
+	assert_ok(run(&place));
+	again(&place);
+	assert_ok(run(&place));
+	assert_int_equal(capture_count(&place.files, ""), 1);
+	place_close(&place);
+}
+
 static void files_are_there_whole_or_not_at_all(void **state)
 {
 	struct place_bed place;
@@ -223,6 +297,78 @@ static void files_are_there_whole_or_not_at_all(void **state)
 	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
 	assert_false(capture_has(&place.files, "dispatch_2/.new-" FILE_1));
 	place_close(&place);
+}
+
+/* This process's files may not grow past so many bytes. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Wherever there is no room for more, something says so, and the next one has its way. */
+static void a_full_disk_leaves_nothing_in_the_way(void **state)
+{
+	(void)state;
+	for (rlim_t room = 0; room < 24; room++) {
+		struct place_bed place;
+		int err;
+
+		place_open(&place);
+		limit_files(room);
+		err = run(&place);
+		limit_files(RLIM_INFINITY);
+		assert_int_equal(err, room < 20 && room ? -ENOSPC : -EFBIG);
+		assert_says("rp_worker_submit: capture", "dispatch_1/");
+		/* A worker of the next day, when there is room again. */
+		again(&place);
+		assert_ok(run(&place));
+		assert_int_equal(capture_count(&place.files, "dispatch_1"), 2);
+		place_close(&place);
+	}
+}
+
+/* What the system says of a file is what the dispatch says, of each kind of file. */
+static void each_file_that_can_not_be_written_is_told(void **state)
+{
+	static const char *const files[] = { FILE_1, "dep_gen.", "dump_args.json",
+					     "scope_stats.jsonl", "pmu.csv" };
+
+	(void)state;
+	/* Longer than what is held back before it goes to the file. */
+	memset(name, 'n', sizeof(name) - 1);
+	for (size_t i = 0; i < COUNT(files); i++) {
+		/* At the end of the file, and before. */
+		for (rlim_t room = 20; room < 200; room += 150) {
+			struct place_bed place;
+			int err;
+
+			place_open(&place);
+			place.config.capture.enable_chip_swimlane = i == 0;
+			place.config.capture.enable_dep_gen = i == 1;
+			place.config.capture.enable_dump_args = i == 2;
+			place.config.capture.enable_scope_stats = i == 3;
+			place.config.capture.enable_pmu = i == 4;
+			limit_files(room);
+			err = run(&place);
+			limit_files(RLIM_INFINITY);
+			if (err == -EOPNOTSUPP || (!err && i == 4)) {
+				place_close(&place);
+				continue;
+			}
+			assert_int_equal(err, -EFBIG);
+			assert_says("rp_worker_submit: capture", files[i],
+				    strerror(EFBIG));
+			assert_int_equal(capture_count(&place.files, "dispatch_1"), 0);
+			assert_ok(run(&place));
+			place_close(&place);
+		}
+	}
+	strcpy(name, "nothing");
 }
 
 static void captures_leave_no_descriptor_behind(void **state)
@@ -268,7 +414,10 @@ int main(void)
 		PROCESS_TEST(nothing_of_an_earlier_capture_is_left),
 		PROCESS_TEST(what_no_capture_has_written_stays),
 		PROCESS_TEST(foreign_files_in_a_capture_are_refused),
+		PROCESS_TEST(what_another_worker_writes_is_left_alone),
 		PROCESS_TEST(files_are_there_whole_or_not_at_all),
+		PROCESS_TEST(a_full_disk_leaves_nothing_in_the_way),
+		PROCESS_TEST(each_file_that_can_not_be_written_is_told),
 		PROCESS_TEST(captures_leave_no_descriptor_behind),
 		PROCESS_TEST(a_program_has_no_capture_of_its_own),
 	};

@@ -12,7 +12,6 @@
 
 #include "base/testing.h"
 #include "capture_bed.h"
-#include "noop.h"
 
 #define FILE_NAME "pmu.csv"
 #define COLUMNS	  32
@@ -65,14 +64,10 @@ static int work(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nargs,
 		       void *user)
 {
-	struct rp_task task = { .args = args, .arg_count = 1 };
-	int err = 0;
+	const struct rp_task task = { .args = args, .arg_count = 1 };
+	int err = capture_each_chip(run, task);
 
 	(void)nargs, (void)user;
-	for (uint32_t chip = 0; !err && chip < rp_run_chip_count(run); chip++) {
-		task.chip = (int32_t)chip;
-		err = rp_run_task(run, &task);
-	}
 	return err ? err : rp_run_callback(run, 0, NULL, 0);
 }
 
@@ -90,9 +85,7 @@ static void open_bed(struct pmu_bed *bed, uint32_t chips, uint32_t threads)
 	static const struct rp_param params[] = {
 		{ .name = "kernels", .kind = RP_ARG_SCALAR, .dtype = RP_UINT64 },
 	};
-	static const struct rp_entry entries[] = { { "work, \"hard\"", work } };
-	static const struct rp_callback callbacks[] = { { .name = "look",
-							  .fn = noop_callback } };
+	static const struct rp_entry entry = { "work, \"hard\"", work };
 	struct rp_worker_options options;
 
 	bed_options(&options, chips);
@@ -101,9 +94,9 @@ static void open_bed(struct pmu_bed *bed, uint32_t chips, uint32_t threads)
 			(struct rp_program_desc){ .name = "counted",
 						  .params = params,
 						  .param_count = COUNT(params),
-						  .entries = entries,
-						  .callbacks = callbacks,
-						  .callback_count = COUNT(callbacks),
+						  .entries = &entry,
+						  .callbacks = &capture_look,
+						  .callback_count = 1,
 						  .orchestrate = orchestrate },
 			&options);
 	capture_open(&bed->files, &bed->config);

@@ -170,17 +170,12 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 		       void *user)
 {
 	const struct rp_arg what = rp_arg_u64(args[1].u.scalar.value.u64);
-	struct rp_task task = { .entry = (uint32_t)args[0].u.scalar.value.u64,
-				.args = &what,
-				.arg_count = 1 };
-	int err = 0;
+	const struct rp_task task = { .entry = (uint32_t)args[0].u.scalar.value.u64,
+				      .args = &what,
+				      .arg_count = 1 };
 
 	(void)nargs, (void)user;
-	for (uint32_t chip = 0; !err && chip < rp_run_chip_count(run); chip++) {
-		task.chip = (int32_t)chip;
-		err = rp_run_task(run, &task);
-	}
-	return err;
+	return capture_each_chip(run, task);
 }
 
 static void open_bed(struct scope_bed *bed, uint32_t chips, uint32_t threads)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Who follows whom, and why: dep_gen.json and dep_gen.dot. The guide has the format. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "capture/collectors.h"
 #include "capture/graph.h"
 #include "capture/json.h"
@@ -25,10 +25,9 @@ static uint32_t wants(const struct rp_capture *asked, uint32_t pass, uint32_t pa
 
 /* --- JSON ----------------------------------------------------------------- */
 
-static json_t *memory_edge(const struct rpi_graph_edge *edge, const char *from,
-			   const char *to)
+static json_t *edge_of(const struct rpi_graph_edge *edge)
 {
-	json_t *out = json_pack("{s:o, s:o, s:s}", from, rpi_cap_u64(edge->from), to,
+	json_t *out = json_pack("{s:o, s:o, s:s}", "from", rpi_cap_u64(edge->from), "to",
 				rpi_cap_u64(edge->to), "reason",
 				rpi_graph_reason(edge->reason));
 	bool ok = out;
@@ -50,9 +49,8 @@ static json_t *edges_of(const struct rpi_list *edges)
 	json_t *out = json_array();
 	uint32_t i;
 
-	for (i = 0; out && i < edges->count; i++) {
-		rpi_cap_add(&out, memory_edge(&at[i], "from", "to"));
-	}
+	for (i = 0; out && i < edges->count; i++)
+		rpi_cap_add(&out, edge_of(&at[i]));
 	return out;
 }
 
@@ -113,7 +111,7 @@ static json_t *task_edges(const struct rpi_graph *graph, uint32_t of)
 	for (i = 0; out && i < graph->edges.count; i++) {
 		if (of != RPI_PLACE_ALL && graph->nodes[at[i].to].task->peer != of)
 			continue;
-		rpi_cap_add(&out, memory_edge(&at[i], "from", "to"));
+		rpi_cap_add(&out, edge_of(&at[i]));
 	}
 	return out;
 }
@@ -140,13 +138,17 @@ static json_t *file_of(struct rpi_session *session, const struct rpi_graph *grap
 /* A name inside quotes. */
 static void put_text(FILE *file, const char *text)
 {
-	for (; *text; text++) {
+	while (*text) {
+		const size_t length = rpi_utf8_length(text);
 		const uint8_t byte = (uint8_t)*text;
 
 		if (byte == '"' || byte == '\\')
-			fprintf(file, "\\%c", byte);
+			fputc('\\', file);
+		if (!length || byte < ' ' || byte == 0x7f)
+			fputc('?', file);
 		else
-			fputc(byte < ' ' || byte >= 0x7f ? '?' : byte, file);
+			fwrite(text, 1, length, file);
+		text += length ? length : 1;
 	}
 }
 

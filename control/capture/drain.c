@@ -130,10 +130,7 @@ static int take_bytes(struct source *source, struct rpi_dumped *dumped)
 static int take_one(struct source *source)
 {
 	struct rpi_dump *dump = source->dump;
-	struct rpi_dumped dumped = { .peer = source->peer,
-				     .order = dump->dumped.count,
-				     .whole = true },
-			  *kept;
+	struct rpi_dumped dumped = { .peer = source->peer, .whole = true }, *kept;
 	struct rpi_dump_tail tail;
 	int err;
 

@@ -16,7 +16,6 @@
 /* One argument in one phase. */
 struct rpi_dumped {
 	uint32_t peer;
-	uint32_t order; /* of its coming */
 	struct rpi_dump_head head;
 	int err;    /* 0, or why the bytes are not the tensor's: the process's word */
 	bool whole; /* all of it came, and was written where it has bytes */

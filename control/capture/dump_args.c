@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What tasks were given, and what they made of it: dump_args.json, and a file for the
  * bytes of each tensor. The guide has the format. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,43 +145,43 @@ static bool add_tensor(struct rpi_session *session, const struct rpi_dumped *dum
 	       rpi_cap_set(out, "bytes", rpi_cap_u64(head->bytes));
 }
 
-/* A number where it is one; the bits always. */
-static bool add_scalar(const struct rpi_dump_head *head, json_t *out)
+/* A number where it is one, NULL where it is none. */
+static json_t *value_of(const struct rpi_dump_head *head)
 {
 	const struct rp_scalar scalar = { .dtype = head->dtype,
 					  .value.bits = head->bits };
-	char bits[24];
-	json_t *value = NULL;
 
-	rpi_format(bits, sizeof(bits), "%#" PRIx64, head->bits);
 	switch (head->dtype) {
 	case RP_FLOAT32:
-		value = json_real((double)scalar.value.f32);
-		break;
+		return json_real((double)scalar.value.f32);
 	case RP_INT8:
-		value = json_integer((int8_t)head->bits);
-		break;
+		return json_integer((int8_t)head->bits);
 	case RP_INT16:
-		value = json_integer((int16_t)head->bits);
-		break;
+		return json_integer((int16_t)head->bits);
 	case RP_INT32:
-		value = json_integer(scalar.value.i32);
-		break;
+		return json_integer(scalar.value.i32);
 	case RP_INT64:
-		value = json_integer(scalar.value.i64);
-		break;
+		return json_integer(scalar.value.i64);
 	case RP_UINT8:
 	case RP_UINT16:
 	case RP_UINT32:
 	case RP_UINT64:
-		value = rpi_cap_u64(head->bits);
-		break;
+		/* Integers of jansson have a sign: past them it is rounded. */
+		return head->bits > INT64_MAX ? json_real((double)head->bits)
+					      : rpi_cap_u64(head->bits);
 	case RP_BOOL:
-		value = json_boolean(head->bits & 1);
-		break;
+		return json_boolean(head->bits & 1);
 	default:
-		break;
+		return NULL;
 	}
+}
+
+static bool add_scalar(const struct rpi_dump_head *head, json_t *out)
+{
+	json_t *value = value_of(head);
+	char bits[24];
+
+	rpi_format(bits, sizeof(bits), "%#" PRIx64, head->bits);
 	return rpi_cap_set(out, "kind", json_string("scalar")) &&
 	       rpi_cap_set(out, "dtype",
 			   json_string(rp_dtype_name((enum rp_dtype)head->dtype))) &&

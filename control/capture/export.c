@@ -16,6 +16,9 @@
 
 static const char call[] = "rp_capture_export";
 
+/* What the system numbers ends well before. */
+#define ID_MAX 99999999
+
 struct reading {
 	json_t *root;
 	struct rpi_list spans; /* struct rp_span */
@@ -29,6 +32,15 @@ static uint64_t number(struct reading *in, const json_t *object, const char *key
 
 	in->bad |= !json_is_integer(value) || json_integer_value(value) < 0;
 	return in->bad ? 0 : (uint64_t)json_integer_value(value);
+}
+
+/* The number of a process, of a thread, or among the worker's processes. */
+static int32_t id(struct reading *in, const json_t *object, const char *key)
+{
+	const uint64_t value = number(in, object, key);
+
+	in->bad |= value > ID_MAX;
+	return in->bad ? 0 : (int32_t)value;
 }
 
 static const char *text(struct reading *in, const json_t *object, const char *key)
@@ -47,6 +59,13 @@ static const json_t *array(struct reading *in, const json_t *object, const char 
 	return value;
 }
 
+/* One that is not in every file; NULL. */
+static const json_t *array_if_any(struct reading *in, const json_t *object,
+				  const char *key)
+{
+	return json_object_get(object, key) ? array(in, object, key) : NULL;
+}
+
 static int32_t pid_of(struct reading *in, int64_t peer)
 {
 	const json_t *all = array(in, in->root, "processes");
@@ -58,7 +77,7 @@ static int32_t pid_of(struct reading *in, int64_t peer)
 		const json_t *own = json_object_get(process, "peer");
 
 		if (json_is_integer(own) && json_integer_value(own) == peer)
-			return (int32_t)number(in, process, "pid");
+			return id(in, process, "pid");
 	}
 	in->bad = true;
 	return 0;
@@ -89,7 +108,7 @@ static void add_timed(struct reading *in, const struct rp_span *like, const char
 	if (!span)
 		return;
 	rpi_format(span->name, sizeof(span->name), "%s", name);
-	span->tid = (int32_t)number(in, object, "thread");
+	span->tid = id(in, object, "thread");
 	span->begin_ns = begin_ns;
 	span->duration_ns = end_ns - begin_ns;
 }
@@ -132,7 +151,7 @@ static void add_phases(struct reading *in, const struct rp_span *like,
 	}
 }
 
-static bool is_callback(struct reading *in, uint64_t peer)
+static bool is_callback(struct reading *in, int32_t peer)
 {
 	const json_t *process =
 		json_array_get(array(in, in->root, "processes"), (size_t)peer);
@@ -147,27 +166,27 @@ static void add_tasks(struct reading *in, uint64_t run)
 
 	json_array_foreach(tasks, i, task)
 	{
-		const uint64_t peer = number(in, task, "peer");
-		struct rp_span like = { .peer = (int32_t)peer,
+		const int32_t peer = id(in, task, "peer");
+		struct rp_span like = { .peer = peer,
 					.run = run,
 					.task = number(in, task, "task"),
 					.follows = -1 };
 
-		like.pid = pid_of(in, (int64_t)peer);
+		like.pid = pid_of(in, peer);
 		rpi_format(like.task_name, sizeof(like.task_name), "%s",
 			   text(in, task, "entry"));
 		rpi_format(like.task_id, sizeof(like.task_id), "%s",
 			   text(in, task, "id"));
 		add_timed(in, &like, is_callback(in, peer) ? "callback.run" : "chip.run",
 			  task);
-		add_phases(in, &like, json_object_get(task, "phases"));
-		add_kernels(in, like, json_object_get(task, "kernels"));
+		add_phases(in, &like, array_if_any(in, task, "phases"));
+		add_kernels(in, like, array_if_any(in, task, "kernels"));
 	}
 }
 
 static void add_host(struct reading *in, uint64_t run)
 {
-	const json_t *host = json_object_get(in->root, "host");
+	const json_t *host = array_if_any(in, in->root, "host");
 	struct rp_span like = { .peer = RP_SPAN_CALLER, .run = run, .follows = -1 };
 	const json_t *span;
 	size_t i;
@@ -191,11 +210,11 @@ static void add_edges(struct reading *in, uint64_t run)
 	{
 		const struct rp_span span = {
 			.name = "edge",
-			.peer = (int32_t)number(in, edge, "to_peer"),
+			.peer = id(in, edge, "to_peer"),
 			.run = run,
 			.task = number(in, edge, "to_task"),
 			.value = number(in, edge, "from_task"),
-			.follows = (int32_t)number(in, edge, "from_peer"),
+			.follows = id(in, edge, "from_peer"),
 		};
 
 		add(in, &span);

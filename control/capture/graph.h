@@ -40,7 +40,7 @@ void rpi_graph_free(struct rpi_graph *graph);
 void rpi_graph_memory(struct rpi_session *session, const struct rpi_past *use, char *buf,
 		      size_t bytes);
 
-/* "reads", "overwrites read", "overwrites", "order". */
+/* "read after write" and so on, "order". */
 const char *rpi_graph_reason(enum rpi_reason reason);
 
 #endif

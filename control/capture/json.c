@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "program/program.h"
 #include "worker/worker.h"
 
@@ -17,14 +18,10 @@ json_t *rpi_cap_text(const char *text)
 {
 	json_t *value = json_string(text);
 	char plain[RPI_ERROR_BYTES];
-	size_t i;
 
 	if (value)
 		return value;
-	rpi_format(plain, sizeof(plain), "%s", text);
-	for (i = 0; plain[i]; i++)
-		if ((uint8_t)plain[i] >= 0x80)
-			plain[i] = '?';
+	rpi_utf8_copy(plain, sizeof(plain), text);
 	return json_string(plain);
 }
 
@@ -87,11 +84,20 @@ json_t *rpi_cap_head(struct rpi_session *session, const char *format, uint32_t o
 	return NULL;
 }
 
+int rpi_cap_put(FILE *file, json_t *root, size_t flags)
+{
+	if (!root)
+		return rpi_session_no_memory();
+	/* Where the file is at fault its own error says how: see rpi_place_write(). */
+	if (json_dumpf(root, file, flags) && !ferror(file))
+		return rpi_session_no_memory();
+	fputc('\n', file);
+	return 0;
+}
+
 static int put(FILE *file, void *context)
 {
-	return json_dumpf(context, file, JSON_INDENT(1)) || fputc('\n', file) == EOF
-		       ? -EIO
-		       : 0;
+	return rpi_cap_put(file, context, JSON_INDENT(1));
 }
 
 int rpi_cap_write(struct rpi_session *session, uint32_t peer, const char *name,

@@ -4,6 +4,8 @@
 #ifndef RPI_CAPTURE_JSON_H
 #define RPI_CAPTURE_JSON_H
 
+#include <stdio.h>
+
 #include <jansson.h>
 
 #include "capture/session.h"
@@ -22,6 +24,10 @@ void rpi_cap_add(json_t **array, json_t *value);
 
 /* Set; false, and `value` is gone, without memory. */
 bool rpi_cap_set(json_t *object, const char *key, json_t *value);
+
+/* Into a file of rpi_place_write(), and a line's end; `flags` are jansson's. 0, or
+ * -ENOMEM with an error line, also for NULL. */
+int rpi_cap_put(FILE *file, json_t *root, size_t flags);
 
 /* Write it, and give it up; NULL is -ENOMEM. 0, or an error with its line. */
 int rpi_cap_write(struct rpi_session *session, uint32_t peer, const char *name,

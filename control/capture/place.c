@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,13 +88,29 @@ static int put_marker(int dir)
 	int fd = openat(dir, MARKER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			0666);
 	ssize_t put;
+	int err = 0;
 
 	if (fd < 0)
 		return -errno;
 	put = write(fd, MARKER_TEXT, strlen(MARKER_TEXT));
-	if (close(fd) || put != (ssize_t)strlen(MARKER_TEXT))
-		return put < 0 ? -errno : -EIO;
-	return 0;
+	if (put < 0)
+		err = -errno;
+	else if (put != (ssize_t)strlen(MARKER_TEXT))
+		err = -ENOSPC;
+	if (close(fd) && !err)
+		err = -errno;
+	/* Half of one would make the directory a foreigner's for ever. */
+	if (err)
+		(void)unlinkat(dir, MARKER, 0);
+	return err;
+}
+
+/* Taken for as long as a capture has it open; the system gives it back if its process
+ * dies. False: another one has it. */
+static bool take(int dir)
+{
+	/* A file system without such locks is taken as it comes. */
+	return !flock(dir, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK;
 }
 
 /* --- Removing it ---------------------------------------------------------- */
@@ -176,7 +193,8 @@ static int empty_out(const char *root, const char *path, int dir)
 	return err ? err : walk_into(&walk, dir, 0);
 }
 
-/* One that an earlier capture made; others are passed over. */
+/* One that an earlier capture made; others are passed over, and one that is being made.
+ */
 static int remove_old(const struct rpi_place *place, const char *name)
 {
 	int dir = openat(place->root, name, DIR_FLAGS | O_NOFOLLOW);
@@ -184,7 +202,7 @@ static int remove_old(const struct rpi_place *place, const char *name)
 
 	if (dir < 0)
 		return 0;
-	if (!has_marker(dir)) {
+	if (!has_marker(dir) || !take(dir)) {
 		close(dir);
 		return 0;
 	}
@@ -231,14 +249,13 @@ static int make_path(const char *path)
 	return mkdir(path, 0777) && errno != EEXIST ? -errno : 0;
 }
 
+/* Without an error line. */
 static int open_root(const char *output_dir, int *fd_out)
 {
 	int err = make_path(output_dir);
 
 	*fd_out = err ? -1 : open(output_dir, DIR_FLAGS);
-	if (!err && *fd_out < 0)
-		err = -errno;
-	return err ? fail(err, output_dir, "", "") : 0;
+	return !err && *fd_out < 0 ? -errno : err;
 }
 
 /* The first time that the worker captures into it. */
@@ -289,6 +306,11 @@ static int open_dir(struct rpi_place *place)
 	place->dir = openat(place->root, place->name, DIR_FLAGS | O_NOFOLLOW);
 	if (place->dir < 0)
 		return fail(-errno, place->output_dir, place->name, "");
+	if (!take(place->dir))
+		return rpi_fail(-EBUSY,
+				"rp_worker_submit: capture: '%s/%s' is being written by "
+				"another worker, expected a directory for each",
+				place->output_dir, place->name);
 	marked = !made && has_marker(place->dir);
 	if (marked)
 		err = empty_out(place->output_dir, place->name, place->dir);
@@ -317,8 +339,9 @@ int rpi_place_open(struct rpi_place *place, struct rp_worker *worker,
 	};
 	rpi_format(place->name, sizeof(place->name), PREFIX "%" PRIu64, run);
 	err = open_root(output_dir, &place->root);
-	if (!err)
-		err = greet(place, worker);
+	if (err)
+		return fail(err, output_dir, "", "");
+	err = greet(place, worker);
 	if (!err)
 		err = open_dir(place);
 	if (err) {
@@ -339,25 +362,26 @@ void rpi_place_close(struct rpi_place *place, bool keep)
 	close_fd(place->root);
 }
 
-int rpi_place_try(const char *output_dir)
+int rpi_place_try(const char *call, const char *output_dir)
 {
 	char name[48];
-	int root, fd;
+	int root, fd = -1;
 	int err = open_root(output_dir, &root);
 
-	if (err)
-		return err;
 	rpi_format(name, sizeof(name), TEMPORARY "%d", (int)getpid());
-	fd = openat(root, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    0666);
-	if (fd < 0 && errno != EEXIST)
-		err = fail(-errno, output_dir, "", name);
+	if (!err)
+		fd = openat(root, name,
+			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (!err && fd < 0 && errno != EEXIST)
+		err = -errno;
 	if (fd >= 0) {
 		close(fd);
 		(void)unlinkat(root, name, 0);
 	}
-	close(root);
-	return err;
+	close_fd(root);
+	return err ? rpi_fail(err, "%s: capture: '%s': %s", call, output_dir,
+			      strerror(-err))
+		   : 0;
 }
 
 /* --- Files ---------------------------------------------------------------- */

@@ -25,7 +25,7 @@ struct rpi_place {
 };
 
 /* Make it, and remove what earlier captures left if this is the worker's first into that
- * directory. 0, -ENOTEMPTY, or what the system says, with an error line. */
+ * directory. 0, -ENOTEMPTY, -EBUSY, or what the system says, with an error line. */
 int rpi_place_open(struct rpi_place *place, struct rp_worker *worker,
 		   const char *output_dir, uint64_t run);
 
@@ -33,7 +33,7 @@ int rpi_place_open(struct rpi_place *place, struct rp_worker *worker,
 void rpi_place_close(struct rpi_place *place, bool keep);
 
 /* A worker's options name it: make it and see that it can be written to. Likewise. */
-int rpi_place_try(const char *output_dir);
+int rpi_place_try(const char *call, const char *output_dir);
 
 /*
  * A file that appears under its name when it is whole.

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "capture/collectors.h"
 #include "worker/worker.h"
 
@@ -31,21 +32,20 @@ static void read_paranoid(char *buf, size_t bytes)
 	fclose(file);
 }
 
-static int check(const struct rp_capture *asked)
+static int check(const char *call)
 {
 	const int err = rpi_pmu_probe();
 	char paranoid[16];
 
-	(void)asked;
 	if (!err)
 		return 0;
 	read_paranoid(paranoid, sizeof(paranoid));
 	return rpi_fail(
 		-EOPNOTSUPP,
-		"rp_worker_submit: enable_pmu: perf_event_open: %s "
+		"%s: enable_pmu: perf_event_open: %s "
 		"(/proc/sys/kernel/perf_event_paranoid is %s), expected a machine "
 		"that lets this process count something",
-		strerror(err), paranoid);
+		call, strerror(err), paranoid);
 }
 
 static uint32_t wants(const struct rp_capture *asked, uint32_t pass, uint32_t passes)
@@ -111,11 +111,14 @@ struct output {
 /* In quotes, which are doubled inside. */
 static void put_quoted(FILE *file, const char *text)
 {
+	char plain[RP_SPAN_NAME_BYTES], *at;
+
+	rpi_utf8_copy(plain, sizeof(plain), text);
 	fputc('"', file);
-	for (; *text; text++) {
-		if (*text == '"')
+	for (at = plain; *at; at++) {
+		if (*at == '"')
 			fputc('"', file);
-		fputc(*text, file);
+		fputc(*at, file);
 	}
 	fputc('"', file);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How full rings have been, a line for each scope: scope_stats.jsonl. The guide has the
  * format. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,10 +143,8 @@ struct output {
 
 static int put_json(FILE *file, json_t *line)
 {
-	int err = line ? 0 : rpi_session_no_memory();
+	int err = rpi_cap_put(file, line, JSON_COMPACT);
 
-	if (!err && (json_dumpf(line, file, JSON_COMPACT) || fputc('\n', file) == EOF))
-		err = -EIO;
 	json_decref(line);
 	return err;
 }

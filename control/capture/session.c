@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "capture/keep.h"
-#include "trace/capture.h"
 #include "worker/worker.h"
 
 int rpi_session_no_memory(void)
@@ -34,11 +33,11 @@ const char *rpi_session_kind(const struct rpi_session *session, uint32_t peer,
 int rpi_session_check(const char *call, const struct rp_capture *asked)
 {
 	uint32_t i;
-	int err = rpi_capture_check(call, asked);
+	int err = 0;
 
 	for (i = 0; !err && i < rpi_collector_count; i++)
 		if (rpi_collectors[i]->on(asked) && rpi_collectors[i]->check)
-			err = rpi_collectors[i]->check(asked);
+			err = rpi_collectors[i]->check(call);
 	return err;
 }
 
@@ -233,8 +232,8 @@ int rpi_session_run(void *context, const struct rpi_offer *offer, bool *accepted
 	err = run_all(&session, accepted_out, &ran);
 	if (ran)
 		written = write_all(&session);
+	close_session(&session, ran);
 	if (err && session.text[0])
 		rpi_error_set(session.text);
-	close_session(&session, ran);
 	return err ? err : written;
 }

@@ -75,9 +75,9 @@ static inline struct rpi_capture_run *rpi_session_graph(struct rpi_session *sess
 struct rpi_collector {
 	bool (*on)(const struct rp_capture *asked);
 
-	/* Whether build and machine have what it takes: 0, or -EOPNOTSUPP with an error
-	 * line. At the submit, before anything is made. NULL: they do. */
-	int (*check)(const struct rp_capture *asked);
+	/* Whether the machine has what it takes: 0, or -EOPNOTSUPP with an error line of
+	 * `call`. Before anything is made. NULL: it does. */
+	int (*check)(const char *call);
 
 	/* Bits of RPI_TRACE_* to turn on during run number `pass` (from 1) of `passes`.
 	 * Of two the first is for graphs, the last for times. */
@@ -110,7 +110,7 @@ extern const uint32_t rpi_collector_count;
 /* plane->captured; see there. */
 int rpi_session_run(void *context, const struct rpi_offer *offer, bool *accepted_out);
 
-/* What a worker's options ask for: 0, or the errors of prepare. */
+/* Whether the machine can capture what rpi_capture_check() has passed: 0, -EOPNOTSUPP. */
 int rpi_session_check(const char *call, const struct rp_capture *asked);
 
 /* -ENOMEM, with an error line. */

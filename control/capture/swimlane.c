@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* When things ran: chip_swimlane_records.json. The guide has the format. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "capture/collectors.h"

@@ -70,16 +70,12 @@ static int add_tasks(struct rpi_session *session, struct rpi_cap_tasks *out)
 	const struct rpi_reading *reading = &rpi_session_timed(session)->reading;
 	const uint32_t peers = session->worker->plane.peer_count;
 	const struct rpi_seen *seen = reading->seen.at;
-	size_t at = 0, next;
-	uint32_t peer = 0;
+	uint32_t at = 0, next, peer = 0;
 
 	for (; at < reading->seen.count && seen[at].peer < peers; at = next) {
 		struct rpi_cap_task task, *kept;
 
-		for (next = at; next < reading->seen.count; next++)
-			if (seen[next].peer != seen[at].peer ||
-			    seen[next].copy.task_seq != seen[at].copy.task_seq)
-				break;
+		next = rpi_reading_next(reading, at);
 		while (peer < seen[at].peer)
 			out->at[++peer] = out->tasks.count;
 		if (!seen[at].copy.task_seq ||

@@ -14,6 +14,7 @@
 #include <ringplane/trace.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 /* Past the numbers that the system gives to threads. */
 #define DEVICE_TID 100000000
@@ -28,16 +29,19 @@ struct out {
 /* A name inside quotes. */
 static void put_text(FILE *file, const char *text)
 {
-	for (; *text; text++) {
-		uint8_t byte = (uint8_t)*text;
+	while (*text) {
+		const size_t length = rpi_utf8_length(text);
+		const uint8_t byte = (uint8_t)*text;
 
-		/* Bytes that are not ASCII might be no UTF-8. */
-		if (byte < ' ' || byte >= 0x7f)
+		if (byte == '"' || byte == '\\')
+			fputc('\\', file);
+		if (!length)
+			fputc('?', file);
+		else if (byte < ' ' || byte == 0x7f)
 			fprintf(file, "\\u%04x", byte);
-		else if (byte == '"' || byte == '\\')
-			fprintf(file, "\\%c", byte);
 		else
-			fprintf(file, "%c", byte);
+			fwrite(text, 1, length, file);
+		text += length ? length : 1;
 	}
 }
 

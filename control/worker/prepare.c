@@ -392,17 +392,21 @@ static int start(struct rp_worker *worker)
 /* What the options capture: with a name of its own. */
 static int set_up_capture(struct rp_worker *worker)
 {
+	static const char call[] = "rp_worker_prepare";
 	struct rp_capture *capture = &worker->options.capture;
 	int err;
 
-	err = rpi_session_check("rp_worker_prepare", capture);
+	err = rpi_capture_check(call, capture);
 	if (err || !rpi_capture_is_on(capture))
+		return err;
+	err = rpi_session_check(call, capture);
+	if (err)
 		return err;
 	worker->capture_dir = strdup(capture->output_dir);
 	if (!worker->capture_dir)
-		return rpi_fail(-ENOMEM, "rp_worker_prepare: no memory");
+		return rpi_fail(-ENOMEM, "%s: no memory", call);
 	capture->output_dir = worker->capture_dir;
-	err = rpi_place_try(capture->output_dir);
+	err = rpi_place_try(call, capture->output_dir);
 	if (err)
 		return err;
 	worker->plane.capture = capture;

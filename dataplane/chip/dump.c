@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/testing.h"
 #include "chip/server.h"
 #include "memory/view.h"
 #include "trace/pipe.h"
@@ -69,6 +70,8 @@ static void put_out(struct sending *sending, uintptr_t from, size_t bytes)
 		rpi_pipe_put(sending->chip->tracer.pipe, room);
 		from += room;
 		bytes -= room;
+		if (bytes)
+			rpi_test_point("dump.more");
 	}
 }
 
@@ -160,6 +163,7 @@ void rpi_dump_args(struct rp_chip *chip, const struct rpi_task_body *task,
 
 	if (!chip->tracer.pipe || given_up(chip))
 		return;
+	rpi_test_point("dump.args");
 	for (i = 0; i < task->arg_count && !sending.gone; i++) {
 		const struct rp_arg *arg = &chip->args[i];
 

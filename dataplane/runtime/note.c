@@ -29,18 +29,18 @@ void rpi_note_before(struct rpi_runtime *runtime, const struct rp_kernel *kernel
 
 static void put_name(struct rpi_runtime *runtime, const char *name, uint64_t index)
 {
-	size_t left = name ? strlen(name) : 0;
+	const char *at = name ? name : "";
+	size_t left = strlen(at);
 	uint32_t part = 0;
 
 	do {
 		uint64_t words[2] = { 0 };
 		size_t bytes = left < RPI_NOTE_NAME_BYTES ? left : RPI_NOTE_NAME_BYTES;
 
-		if (bytes)
-			memcpy(words, name, bytes);
+		memcpy(words, at, bytes);
 		record(runtime, RPI_SPAN_KERNEL_NAME, words[0], words[1],
 		       rpi_note_name_value(index, part));
-		name += bytes;
+		at += bytes;
 		left -= bytes;
 	} while (left && ++part < RPI_NAME_PARTS);
 }

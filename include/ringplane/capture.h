@@ -16,7 +16,8 @@
  * first one where the dispatch runs twice. Each file appears whole or not at all. The
  * first capture of a worker into a directory removes the dispatch_N/ of earlier ones,
  * whoever made them; what no capture has written there is never touched, and refused
- * (-ENOTEMPTY). So give each of several workers a directory of its own.
+ * (-ENOTEMPTY), and so is what another worker is writing just then (-EBUSY). So give
+ * each of several workers a directory of its own.
  *
  * Swimlane of a program that has an orchestration, on a worker of more than one chip: the
  * dispatch runs twice. The first run notes who follows whom, the second is timed with

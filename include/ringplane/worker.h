@@ -300,6 +300,7 @@ RP_API int rp_worker_prepare(struct rp_program *const *programs, size_t program_
  *             -EOWNERDEAD  a worker process died
  *             -EOPNOTSUPP  a capture that this build or machine does not have
  *             -ENOTEMPTY   files in a capture's directory that no capture wrote
+ *             -EBUSY       another worker captures under that number there
  *             other        what the orchestration returned, be it from rp_run_task();
  *                          what the system says of a capture's output_dir
  *             After an error nothing of this dispatch is in flight.
