@@ -92,6 +92,8 @@ queue holds -DUNBOUND
 queue holds -DCOUNT=2 -DSTALLS
 queue holds -DTURNS=1 -DEARLY
 queue holds -DTURNS=1 -DFALL
+queue holds -DTURNS=1 -DEARLY -DSTALLS
+queue holds -DTURNS=1 -DFALL -DSTALLS
 queue holds -DSUBMITTERS=3 -DTURNS=1
 queue fails -DNO_HEAVY
 queue fails -DFENCE -DNO_LIGHT
