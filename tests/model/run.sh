@@ -84,6 +84,43 @@ gate fails -DFALL -DNO_WAKE_ALL
 gate fails -DSTAYS -DEARLY -DLOOK_ONLY
 gate fails -DBLOCK -DSTAYS -DEARLY -DLOOK_ONLY
 gate fails -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING
+queue holds
+queue holds -DFENCE
+queue holds -DREFUSED
+queue holds -DPASS
+queue holds -DUNBOUND
+queue holds -DCOUNT=2 -DSTALLS
+queue holds -DTURNS=1 -DEARLY
+queue holds -DTURNS=1 -DFALL
+queue holds -DTURNS=1 -DEARLY -DSTALLS
+queue holds -DTURNS=1 -DFALL -DSTALLS
+queue holds -DSUBMITTERS=3 -DTURNS=1
+queue fails -DNO_HEAVY
+queue fails -DFENCE -DNO_LIGHT
+queue fails -DNO_RECHECK
+queue fails -DLOOK_FIRST
+queue fails -DNO_TAKING
+queue fails -DNO_STOP_WAKE
+queue fails -DNO_ROOM_RECHECK
+queue fails -DNO_ROOM_WAKE
+queue fails -DSUBMITTERS=3 -DCOUNT=2 -DSTALLS -DNO_ROOM_HEAVY
+queue fails -DEARLY -DNO_CLOSING_LOOK
+queue fails -DFALL -DSTALLS -DNO_FALL_LOOK
+queue fails -DEARLY -DSTALLS -DNO_ROUSE
+queue fails -DFALL -DSTALLS -DNO_ROUSE
+queue fails -DSUBMITTERS=3 -DTURNS=1 -DNO_BLOCKED_LOOK
+queue fails -DSUBMITTERS=3 -DCOUNT=2 -DLEAVE_EARLY
+queue fails -DGIVE_BACK_EARLY
+queue fails -DRING_SHORT
+queue fails -DPASS -DCONSUME_EARLY
+queue fails -DUNBOUND -DKEEP
+queue fails -DUNQUEUE_EARLY
+queue fails -DUNQUEUE_BLIND
+queue fails -DNO_WATCH
+queue fails -DFALL -DREFUSE_QUEUED
+queue fails -DEARLY -DNO_OPEN_LOOK
+queue fails -DEARLY -DNO_DRAIN
+queue fails -DEARLY -DPAST_BUILDING
 admission holds
 admission fails -DNO_LEAVE_FENCE
 admission fails -DNO_LEAVE_LOOK
@@ -162,7 +199,7 @@ for name in "$@"; do
 		exit 1
 	fi
 done
-cp "$here"/*.pml . || exit 1
+cp "$here"/*.pml "$here"/*.inc . || exit 1
 table >table
 
 count=0
