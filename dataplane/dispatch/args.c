@@ -151,7 +151,8 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 	const struct rp_param *param = &program->params[idx];
 	struct rpi_plane *plane = call->plane;
 	struct rpi_grant *grant;
-	struct rpi_view view;
+	struct rpi_view local;
+	struct rpi_view *view = call->views ? &call->views[call->grant_count] : &local;
 	size_t bytes;
 	int err;
 
@@ -162,9 +163,9 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 				"rp_worker_submit: '%s' has dtype %s, expected %s",
 				param->name, rp_dtype_name((enum rp_dtype)tensor->dtype),
 				rp_dtype_name((enum rp_dtype)param->dtype));
-	err = rpi_view_from_tensor("rp_worker_submit", tensor, &view);
+	err = rpi_view_from_tensor("rp_worker_submit", tensor, view);
 	if (rpi_unlikely(err))
-		return fail_view(param, tensor, &view);
+		return fail_view(param, tensor, view);
 	err = check_dims(program, idx, tensor, dims);
 	if (err)
 		return err;
@@ -174,7 +175,8 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 				"contiguous tensor",
 				param->name);
 	/* Contiguous: what it spans is what it holds. */
-	bytes = (size_t)view.span_bytes;
+	bytes = (size_t)view->span_bytes;
+	call->any_resident |= tensor->resident != 0;
 	err = tensor->resident ? check_resident(plane, param, tensor, bytes)
 			       : check_host(plane, param, tensor, bytes);
 	if (err)
@@ -207,6 +209,7 @@ int rpi_call_bind(struct rpi_call *call, const struct rp_arg *args, size_t nargs
 				nargs);
 	memset(dims, 0, program->dim_name_count * sizeof(dims[0]));
 	call->grant_count = 0;
+	call->any_resident = false;
 	for (idx = 0; idx < program->param_count; idx++) {
 		const struct rp_param *param = &program->params[idx];
 

@@ -14,9 +14,6 @@
 #include "memory/overlap.h"
 #include "memory/view.h"
 
-/* So few that no kind of them can be too many. */
-#define FEW_ARGS ((uint32_t)RP_MAX_TASK_DOMAINS)
-
 /* Of many arguments: not too many of any kind. */
 static __attribute__((noinline)) int check_counts(const char *call,
 						  const struct rp_arg *args,
@@ -249,7 +246,7 @@ static int check_args(struct rp_run *run, const char *call, const struct rp_arg 
 	if (rpi_unlikely(arg_count && !args))
 		return rpi_fail(-EINVAL, "%s: args NULL, expected %u arguments", call,
 				arg_count);
-	if (rpi_unlikely(arg_count > FEW_ARGS))
+	if (rpi_unlikely(arg_count > RPI_FEW_ARGS))
 		err = check_counts(call, args, arg_count);
 	for (i = 0; !err && i < arg_count; i++) {
 		switch (args[i].kind) {
@@ -333,25 +330,21 @@ static __attribute__((cold, noinline)) void observe(struct rp_run *run, uint32_t
 		rpi_note_task(run, peer, seq, body, given);
 }
 
-int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
-		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count)
+static RPI_ALWAYS_INLINE int enqueue_checked(struct rp_run *run, const char *call,
+					     enum rpi_op op, uint32_t peer,
+					     uint32_t entry, const struct rpi_args *given)
 {
 	const struct rpi_lane *lane = &run->plane->lanes[peer];
 	const uint64_t seq = lane->next_seq;
-	struct rpi_args given = { .args = args, .count = arg_count };
 	struct rpi_task_body body;
 	int err;
 
-	rpi_lane_expect(lane, arg_count);
-	err = check_args(run, call, args, arg_count, op, peer, &given.bytes);
 	/* Before its accesses are noted: a task that is refused leaves no trace. */
-	if (!err && given.bytes > lane->at.arg_bytes)
-		err = rpi_fail(-ENOSPC,
-			       "%s: the arguments take %zu bytes, arg_ring_bytes is %zu",
-			       call, given.bytes, lane->at.arg_bytes);
-	if (err)
-		return err;
-	err = find_deps(run, args, arg_count, peer, seq);
+	if (rpi_unlikely(given->bytes > lane->at.arg_bytes))
+		return rpi_fail(-ENOSPC,
+				"%s: the arguments take %zu bytes, arg_ring_bytes is %zu",
+				call, given->bytes, lane->at.arg_bytes);
+	err = find_deps(run, given->args, given->count, peer, seq);
 	if (err)
 		return rpi_run_break(run, err);
 	body = (struct rpi_task_body){
@@ -359,16 +352,46 @@ int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32
 		.frame_idx = (uint8_t)run->frame_idx,
 		.program = (uint16_t)run->program_idx,
 		.entry = (uint16_t)entry,
-		.arg_count = (uint16_t)arg_count,
+		.arg_count = (uint16_t)given->count,
 		.run_seq = run->seq,
 	};
 	if (rpi_unlikely(run->observed))
-		observe(run, peer, seq, &body, &given);
-	err = rpi_run_send(run, call, peer, &body, &given, true);
+		observe(run, peer, seq, &body, given);
+	err = rpi_run_send(run, call, peer, &body, given, true);
 	if (err)
 		return rpi_run_break(run, err);
 	run->task_count++;
 	if (rpi_unlikely(run->domains))
-		note_domains(args, arg_count, peer, seq);
+		note_domains(given->args, given->count, peer, seq);
 	return 0;
+}
+
+int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
+		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count)
+{
+	struct rpi_args given = { .args = args, .count = arg_count };
+	int err;
+
+	rpi_lane_expect(&run->plane->lanes[peer], arg_count);
+	err = check_args(run, call, args, arg_count, op, peer, &given.bytes);
+	return err ? err : enqueue_checked(run, call, op, peer, entry, &given);
+}
+
+int rpi_run_enqueue_bound(struct rp_run *run)
+{
+	static const char call[] = "rp_run_task";
+	const uint32_t count = run->program->param_count;
+	const uint32_t tensors = run->grant_count;
+	const struct rpi_args given = {
+		.args = run->args,
+		.count = count,
+		.bytes = tensors * sizeof(struct rpi_wire_tensor) +
+			 (count - tensors) * sizeof(struct rpi_wire_scalar),
+	};
+	int err = 0;
+
+	rpi_lane_expect(&run->plane->lanes[0], count);
+	if (tensors > 1)
+		err = check_written_apart(run, call, run->args, count);
+	return err ? err : enqueue_checked(run, call, RPI_OP_RUN, 0, 0, &given);
 }

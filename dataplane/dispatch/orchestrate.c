@@ -53,7 +53,7 @@ int rpi_run_orchestrate(struct rp_run *run)
 	int err;
 
 	if (!program->orchestrate)
-		return rp_run_task(run, &task);
+		return run->bound ? rpi_run_enqueue_bound(run) : rp_run_task(run, &task);
 	innermost = &here;
 	err = program->orchestrate(run, run->args, program->param_count, program->user);
 	innermost = here.outer;

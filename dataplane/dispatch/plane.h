@@ -64,6 +64,9 @@ struct rp_run {
 	uint32_t program_idx;
 	uint32_t next_chip; /* for RP_CHIP_ANY */
 	bool plain_config;  /* the frame holds the default configuration */
+	/* `views` are those of `args`, few and all of host memory: a task with just these
+	 * has been checked. */
+	bool bound;
 	uint64_t seq;
 	_Atomic uint64_t peers;	  /* bit set: has tasks there */
 	uint64_t fenced;	  /* bit set: its tasks there follow the run before */
@@ -96,6 +99,8 @@ struct rpi_call {
 	struct rp_arg *args;	  /* [the program's parameter count] */
 	struct rpi_grant *grants; /* [its tensor count] */
 	uint32_t grant_count;
+	struct rpi_view *views; /* likewise, or NULL: nobody wants them */
+	bool any_resident;
 };
 
 /* Threads that wait for runs. One is elected to sleep on the park that worker
@@ -313,6 +318,12 @@ int rpi_call_bind(struct rpi_call *call, const struct rp_arg *args, size_t nargs
  * the lane of `peer`. The lane has been checked by nobody: it may have to wait. */
 int rpi_run_enqueue(struct rp_run *run, const char *call, enum rpi_op op, uint32_t peer,
 		    uint32_t entry, const struct rp_arg *args, uint32_t arg_count);
+
+/* The same for entry 0 on chip 0 with the arguments of a run that is `bound`. */
+int rpi_run_enqueue_bound(struct rp_run *run);
+
+/* So few arguments that no kind of them can be too many. */
+#define RPI_FEW_ARGS ((uint32_t)RP_MAX_TASK_DOMAINS)
 
 /* Checked arguments of a task, and the bytes of their records. */
 struct rpi_args {

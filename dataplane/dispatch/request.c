@@ -60,6 +60,7 @@ static void build_request(struct rp_run *run, struct rpi_request *request, uint6
 	       request->program->param_count * sizeof(*run->args));
 	memcpy(run->grants, request->grants, request->grant_count * sizeof(*run->grants));
 	run->grant_count = request->grant_count;
+	run->bound = false;
 	rpi_queue_give_back(plane->queue, request);
 	at = rpi_run_span(run, RPI_SPAN_SUBMIT_BIND, at);
 	/* This thread's line may be an earlier request's. */

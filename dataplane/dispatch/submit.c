@@ -308,6 +308,13 @@ static int fill(struct rp_run *run, const struct rpi_offer *offer)
 	return err;
 }
 
+/* Its arguments are those of its one task. */
+static bool wants_views(const struct rp_program *program)
+{
+	return !program->orchestrate && program->entry_count &&
+	       program->param_count <= RPI_FEW_ARGS;
+}
+
 int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
 		    uint64_t began, struct rpi_ticket *ticket_out)
 {
@@ -333,9 +340,12 @@ int rpi_plane_build(struct rpi_plane *plane, const struct rpi_offer *offer,
 	call = (struct rpi_call){ .plane = plane,
 				  .program = offer->program,
 				  .args = run->args,
-				  .grants = run->grants };
+				  .grants = run->grants,
+				  .views = wants_views(offer->program) ? run->views
+								       : NULL };
 	err = rpi_call_bind(&call, offer->args, offer->nargs);
 	run->grant_count = call.grant_count;
+	run->bound = call.views && !call.any_resident;
 	at = rpi_run_span(run, RPI_SPAN_SUBMIT_BIND, at);
 	if (!err)
 		err = fill(run, offer);
