@@ -10,6 +10,7 @@
 #include <ringplane/worker.h>
 
 #include "base/error.h"
+#include "dispatch/wire.h"
 #include "program/object.h"
 #include "program/program.h"
 #include "program/signature.h"
@@ -289,6 +290,19 @@ static void copy_names(struct rp_program *program, bool *failed)
 		copy_callback(&program->callbacks[idx], failed);
 }
 
+/* Whether chips know from the parameters all but a word of each argument. */
+static bool fits_words(const struct rp_program *program)
+{
+	uint32_t idx;
+	uint32_t dim;
+
+	for (idx = 0; idx < program->param_count; idx++)
+		for (dim = 0; dim < program->params[idx].rank; dim++)
+			if (program->params[idx].shape[dim] == RP_DIM_ANY)
+				return false;
+	return program->param_count && program->param_count <= RPI_WORDS_MAX;
+}
+
 /* Number the distinct dim names, so that a call compares numbers. */
 static int number_dims(struct rp_program *program)
 {
@@ -408,6 +422,7 @@ int rp_program_create(const struct rp_program_desc *desc, struct rp_program **pr
 		destroy(program);
 		return err;
 	}
+	program->fits_words = fits_words(program);
 	*program_out = program;
 	return 0;
 }

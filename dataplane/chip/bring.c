@@ -295,6 +295,59 @@ void rpi_server_read_inline(struct rp_chip *chip)
 		stream += read_scalar(stream, &chip->args[i]);
 }
 
+/* What the parameters of a program say of its arguments, as another task's stream has
+ * it; without addresses and values. */
+static void write_records(struct rp_chip *chip, const struct rp_program *program)
+{
+	uint8_t *at = chip->records;
+	uint32_t i;
+
+	for (i = 0; i < program->param_count; i++) {
+		const struct rp_param *param = &program->params[i];
+		struct rpi_wire_tensor *tensor = (struct rpi_wire_tensor *)at;
+		int64_t elements = 1;
+
+		if (param->kind == RP_ARG_SCALAR) {
+			*(struct rpi_wire_scalar *)at = (struct rpi_wire_scalar){
+				.kind = RP_ARG_SCALAR, .dtype = (uint8_t)param->dtype
+			};
+			at += sizeof(struct rpi_wire_scalar);
+			continue;
+		}
+		*tensor = (struct rpi_wire_tensor){ .kind = RP_ARG_TENSOR,
+						    .dtype = (uint8_t)param->dtype,
+						    .rank = (uint8_t)param->rank,
+						    .access = (uint8_t)param->access };
+		memcpy(tensor->shape, param->shape, sizeof(tensor->shape));
+		for (uint32_t k = 0; k < param->rank; k++)
+			elements *= param->shape[k];
+		tensor->bytes = (uint64_t)rpi_dtype_bytes(param->dtype, elements);
+		at += sizeof(*tensor);
+	}
+	chip->records_of = program;
+}
+
+const uint8_t *rpi_server_expand_words(struct rp_chip *chip)
+{
+	const struct rpi_task_body *task = chip->task;
+	const struct rp_program *program = chip->programs[task->program];
+	uint8_t *at = chip->records;
+	uint32_t i;
+
+	if (rpi_unlikely(chip->records_of != program))
+		write_records(chip, program);
+	for (i = 0; i < task->arg_count; i++) {
+		if (program->params[i].kind == RP_ARG_SCALAR) {
+			((struct rpi_wire_scalar *)at)->bits = task->in.args.words[i];
+			at += sizeof(struct rpi_wire_scalar);
+		} else {
+			((struct rpi_wire_tensor *)at)->address = task->in.args.words[i];
+			at += sizeof(struct rpi_wire_tensor);
+		}
+	}
+	return chip->records;
+}
+
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream)
 {
 	size_t used = 0;

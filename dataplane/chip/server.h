@@ -82,6 +82,10 @@ struct rp_chip {
 	const struct rpi_task_body *task;
 	struct rpi_placed placed[RP_MAX_TASK_TENSORS];
 	uint32_t placed_count;
+	/* Of RPI_OP_RUN_WORDS: the stream that another task has in its lane. */
+	_Alignas(RPI_CACHE_LINE)
+		uint8_t records[RPI_WORDS_MAX * sizeof(struct rpi_wire_tensor)];
+	const struct rp_program *records_of; /* whose they are; NULL: nobody's */
 	bool reads_host;
 	struct rp_arg args[RP_MAX_TASK_TENSORS + RP_MAX_TASK_SCALARS];
 	int fail_code;
@@ -109,6 +113,7 @@ __attribute__((cold)) int rpi_server_observe(struct rp_chip *chip,
 /* bring.c: arguments that travel in the task itself, or place those of a stream on the
  * device, and bring results back. */
 void rpi_server_read_inline(struct rp_chip *chip);
+const uint8_t *rpi_server_expand_words(struct rp_chip *chip);
 int rpi_server_bring_in(struct rp_chip *chip, const uint8_t *stream);
 int rpi_server_bring_out(struct rp_chip *chip);
 

@@ -261,6 +261,8 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 	/* What travels in the task itself are no tensors: nothing to bring. */
 	if (task->arg_lines)
 		status = rpi_server_bring_in(chip, stream);
+	else if (task->op == RPI_OP_RUN_WORDS)
+		status = rpi_server_bring_in(chip, rpi_server_expand_words(chip));
 	else if (task->arg_count)
 		rpi_server_read_inline(chip);
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
@@ -272,12 +274,12 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 				 ? rpi_server_observe(chip, task, run_entry)
 				 : run_entry(chip, task);
 	at = step(chip, task, STEP_RUN, at);
-	if (!status && task->arg_lines)
+	if (!status && (task->arg_lines || task->op == RPI_OP_RUN_WORDS))
 		status = rpi_server_bring_out(chip);
 	if (rpi_unlikely(status))
 		report(chip, task, status);
 	if (rpi_unlikely(began)) {
-		if (task->op == RPI_OP_RUN)
+		if (task->op != RPI_OP_CALLBACK)
 			step(chip, task, STEP_WRITEBACK, at);
 		step(chip, task, STEP_ALL, began);
 		rpi_trace_await_room(&chip->tracer, NULL);

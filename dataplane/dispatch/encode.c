@@ -387,10 +387,12 @@ int rpi_run_enqueue_bound(struct rp_run *run)
 		.count = count,
 		.bytes = tensors * sizeof(struct rpi_wire_tensor) +
 			 (count - tensors) * sizeof(struct rpi_wire_scalar),
+		.fits_words = run->program->fits_words,
 	};
 	int err = 0;
 
-	rpi_lane_expect(&run->plane->lanes[0], count);
+	if (!given.fits_words)
+		rpi_lane_expect(&run->plane->lanes[0], count);
 	if (tensors > 1)
 		err = check_written_apart(run, call, run->args, count);
 	return err ? err : enqueue_checked(run, call, RPI_OP_RUN, 0, 0, &given);

@@ -331,6 +331,7 @@ struct rpi_args {
 	uint32_t count;
 	size_t bytes;
 	const uint8_t *stream; /* the records themselves; NULL: to be made of `args` */
+	bool fits_words;       /* they are those of RPI_OP_RUN_WORDS */
 };
 
 /* send.c: write the records. */

@@ -4,6 +4,7 @@
 #define RPI_DISPATCH_PROGRAM_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <ringplane/program.h>
@@ -30,6 +31,7 @@ struct rp_program {
 	struct rp_param *params;
 	uint32_t param_count;
 	uint32_t tensor_count; /* parameters that are tensors */
+	bool fits_words;       /* RPI_OP_RUN_WORDS: few, of fixed shapes */
 	/* Per parameter and dim: which name it has, -1 none. */
 	int8_t (*dim_ids)[RP_MAX_DIMS];
 	uint32_t dim_name_count;

@@ -99,6 +99,21 @@ static void write_inline(uint8_t *at, const struct rpi_args *given)
 			     : write_scalar(at, &given->args[i].u.scalar);
 }
 
+/* One line then carries all, records that would fill lines of their own. */
+static void write_words(struct rpi_task_body *body, const struct rpi_args *given)
+{
+	uint32_t i;
+
+	body->op = RPI_OP_RUN_WORDS;
+	for (i = 0; i < given->count; i++) {
+		const struct rp_arg *arg = &given->args[i];
+
+		body->in.args.words[i] = arg->kind == RP_ARG_TENSOR
+						 ? (uint64_t)(uintptr_t)arg->u.tensor.data
+						 : arg->u.scalar.value.bits;
+	}
+}
+
 /* Requests of a persistent worker are worked off one after the other: a chip begins
  * one when all others have ended the one before. */
 static void follow_run_before(struct rp_run *run, uint32_t peer)
@@ -142,7 +157,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
 		spilled = place_deps(run, body, deps);
 		bytes += spilled * sizeof(deps[0]);
-	} else if (bytes <= sizeof(body->in.args)) {
+	} else if (args->fits_words || bytes <= sizeof(body->in.args)) {
 		bytes = 0; /* one line carries all */
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
@@ -157,6 +172,8 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		rpi_args_write(run, at + spilled * sizeof(deps[0]), args);
+	} else if (args->fits_words) {
+		write_words(body, args);
 	} else if (args->bytes) {
 		write_inline(body->in.args.bytes, args);
 	}

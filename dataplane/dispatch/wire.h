@@ -44,7 +44,12 @@ enum rpi_op {
 	RPI_OP_CALLBACK = 2, /* run a callback */
 	RPI_OP_RESET = 3,    /* zero a window: `entry` is its domain's slot, arg_count
 			      * says what of it (window/reset.h); no arguments */
+	/* RUN with what the program's parameters say of its arguments, in host memory: of
+	 * each only a word travels, in the place of `deps`. */
+	RPI_OP_RUN_WORDS = 4,
 };
+
+#define RPI_WORDS_MAX 4
 
 /* Up to this many dependencies travel in the task itself. */
 #define RPI_INLINE_DEPS 2
@@ -102,6 +107,7 @@ static_assert(sizeof(struct rpi_dep) == 16, "stream unit");
 union rpi_inline_args {
 	struct rpi_wire_scalar scalars[2];
 	struct rpi_wire_domain domain;
+	uint64_t words[RPI_WORDS_MAX]; /* a tensor's address, a scalar's bits */
 	uint8_t bytes[32];
 };
 
