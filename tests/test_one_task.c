@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program without an orchestration is one task with the arguments of the call. What
- * holds for any task holds for it: as many arguments as there may be, host memory and
- * resident, outputs apart, on chip 0.
+ * holds for any task holds for it: as many arguments as there may be, of fixed shapes and
+ * of any, host memory and resident, outputs apart, on chip 0.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,20 +18,24 @@ static int64_t *rows; /* [TENSORS_MAX + 1][WIDTH], shared */
 static const char *const names[TENSORS_MAX] = { "a", "b", "c", "d", "e", "f",
 						"g", "h", "i", "j", "k", "l" };
 
+#define WAYS 4 /* with a dispatcher or without, shapes fixed or not */
+
 /* Each of `count` tensors += the scalar, which stands behind the first. */
-static void open_add(struct bed *bed, uint32_t count, bool dispatcher)
+static void open_add(struct bed *bed, uint32_t count, int way)
 {
+	const bool dispatcher = way & 1, fixed = way & 2;
 	struct rp_param params[TENSORS_MAX + 1];
 	struct rp_worker_options options;
 	struct rp_program_desc desc;
 
 	for (uint32_t i = 0, at = 0; i < count; i++) {
-		params[at++] = (struct rp_param){ .name = names[i],
-						  .kind = RP_ARG_TENSOR,
-						  .dtype = RP_INT64,
-						  .access = RP_INOUT,
-						  .rank = 1,
-						  .shape = { RP_DIM_ANY } };
+		params[at++] =
+			(struct rp_param){ .name = names[i],
+					   .kind = RP_ARG_TENSOR,
+					   .dtype = RP_INT64,
+					   .access = RP_INOUT,
+					   .rank = 1,
+					   .shape = { fixed ? WIDTH : RP_DIM_ANY } };
 		if (!i)
 			params[at++] = (struct rp_param){ .name = "addend",
 							  .kind = RP_ARG_SCALAR,
@@ -117,9 +121,9 @@ static void any_number_of_arguments_lies_anywhere(void **state)
 	struct bed bed;
 
 	(void)state;
-	for (uint32_t count = 1; count <= TENSORS_MAX; count += count < 6 ? 2 : 1) {
-		for (int dispatcher = 0; dispatcher < 2; dispatcher++) {
-			open_add(&bed, count, dispatcher);
+	for (uint32_t count = 1; count <= TENSORS_MAX; count += count < 4 ? 1 : 3) {
+		for (int way = 0; way < WAYS; way++) {
+			open_add(&bed, count, way);
 			check_places(&bed, count);
 			bed_close(&bed);
 		}
@@ -167,17 +171,81 @@ static void check_refusals(struct bed *bed, uint32_t count)
 
 static void what_no_task_may_have_is_refused(void **state)
 {
-	static const uint32_t counts[] = { 2, 7, 8, TENSORS_MAX };
+	static const uint32_t counts[] = { 2, 3, 7, 8, TENSORS_MAX };
 	struct bed bed;
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(counts); i++) {
-		for (int dispatcher = 0; dispatcher < 2; dispatcher++) {
-			open_add(&bed, counts[i], dispatcher);
+		for (int way = 0; way < WAYS; way++) {
+			open_add(&bed, counts[i], way);
 			check_refusals(&bed, counts[i]);
 			bed_close(&bed);
 		}
 	}
+}
+
+/* What one program's arguments are is not what the next one's are. */
+static void programs_take_turns(void **state)
+{
+	const struct rp_param tensor = { .name = "x",
+					 .kind = RP_ARG_TENSOR,
+					 .dtype = RP_INT64,
+					 .access = RP_INOUT,
+					 .rank = 1,
+					 .shape = { WIDTH } };
+	const struct rp_param from = { .name = "from",
+				       .kind = RP_ARG_TENSOR,
+				       .dtype = RP_INT64,
+				       .access = RP_IN,
+				       .rank = 2,
+				       .shape = { 2, WIDTH } };
+	const struct rp_param to = { .name = "to",
+				     .kind = RP_ARG_TENSOR,
+				     .dtype = RP_INT64,
+				     .access = RP_OUT,
+				     .rank = 2,
+				     .shape = { 2, WIDTH } };
+	const struct rp_param addend = { .name = "addend",
+					 .kind = RP_ARG_SCALAR,
+					 .dtype = RP_INT64 };
+	const struct rp_param add[] = { addend, tensor }, copy[] = { from, to };
+	const struct rp_param *params[] = { add, copy };
+	const uint32_t entries[] = { ENTRY_ADD, ENTRY_COPY };
+	struct rp_worker_options options;
+	struct rp_program *programs[2];
+	struct rp_worker *worker;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct rp_program_desc desc;
+
+		bed_describe(&desc, i ? "copy" : "add", params[i], 2);
+		desc.orchestrate = NULL;
+		desc.entries += entries[i];
+		desc.entry_count = 1;
+		assert_ok(rp_program_create(&desc, &programs[i]));
+	}
+	bed_options(&options, 1);
+	assert_ok(rp_worker_prepare(programs, 2, &options, &worker));
+	fill_rows();
+	for (int64_t turn = 1; turn <= 40; turn++) {
+		const struct rp_arg sum[] = { rp_arg_i64(turn), rp_arg_tensor(row(0)) };
+		const struct rp_arg moved[] = {
+			rp_arg_tensor(TENSOR(rows, RP_INT64, 2, WIDTH)),
+			rp_arg_tensor(TENSOR(rows + 2 * WIDTH, RP_INT64, 2, WIDTH))
+		};
+
+		assert_ok(rp_worker_run(worker, programs[0], sum, 2, NULL));
+		assert_rows(0, 1, turn * (turn + 1) / 2);
+		/* Not each time, so that one also follows its own kind. */
+		if (turn % 3)
+			continue;
+		assert_ok(rp_worker_run(worker, programs[1], moved, 2, NULL));
+		assert_memory_equal(rows, rows + 2 * WIDTH, 2 * WIDTH * sizeof(*rows));
+	}
+	rp_worker_free(worker);
+	rp_program_free(programs[0]);
+	rp_program_free(programs[1]);
 }
 
 static int set_up(void **state)
@@ -201,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(any_number_of_arguments_lies_anywhere),
 		TEST(what_no_task_may_have_is_refused),
+		TEST(programs_take_turns),
 	};
 
 	return cmocka_run_group_tests_name("one_task", tests, NULL, NULL);
