@@ -152,10 +152,12 @@ static int bind_tensor(struct rpi_call *call, uint32_t idx,
 	struct rpi_plane *plane = call->plane;
 	struct rpi_grant *grant;
 	struct rpi_view local;
-	struct rpi_view *view = call->views ? &call->views[call->grant_count] : &local;
+	struct rpi_view *view = &local;
 	size_t bytes;
 	int err;
 
+	if (call->views)
+		view = &call->views[call->grant_count];
 	if (tensor->rank != param->rank)
 		return fail_shape(param, tensor);
 	if (tensor->dtype != param->dtype)
