@@ -62,7 +62,17 @@ await()
 
 # The kernel's list has the flag of a socket that listens, and the state of one that was
 # accepted, before its path.
-listening() { grep -q "00010000 0005 .* $socket\$" /proc/net/unix; }
+# One that a server had which has just ended may still be in the list: it must be $pid's.
+listening()
+{
+	local inode
+	for inode in $(grep "00010000 0005 .* $socket\$" /proc/net/unix |
+		tr -s ' ' | cut -d ' ' -f 7); do
+		[ -z "$(find "/proc/$pid/fd" -lname "socket:\[$inode\]" 2>/dev/null)" ] ||
+			return 0
+	done
+	return 1
+}
 connected() { [ "$(grep -c " 0005 03 .* $socket\$" /proc/net/unix)" -eq "$1" ]; }
 answers() { "$load" --socket "$socket" --clients 1 --seconds 0.1 >/dev/null 2>&1; }
 
