@@ -218,7 +218,7 @@ int rpi_options_resolve(const struct rp_worker_options *given,
 	if (!out->arena_cache)
 		out->arena_cache = 1;
 	err = check(out);
-	/* The ring's positions are taken modulo its size: whole lines. */
+	/* Whole lines: what else belongs to the ring's neighbours. */
 	out->arg_ring_bytes = (out->arg_ring_bytes + RPI_SHARE_ALIGN - 1) &
 			      ~(size_t)(RPI_SHARE_ALIGN - 1);
 	return err;

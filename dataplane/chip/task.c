@@ -233,6 +233,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 {
 	const uint64_t began =
 		rpi_trace_open(&chip->tracer, RPI_TRACE_HOST | RPI_TRACE_ENTRY);
+	const bool brings = task->arg_lines || task->op == RPI_OP_RUN_WORDS;
 	const uint8_t *stream;
 	uint64_t at;
 	int status = 0;
@@ -258,11 +259,11 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 		return;
 	}
 	chip->reads_host = false;
-	/* What travels in the task itself are no tensors: nothing to bring. */
-	if (task->arg_lines)
+	if (task->op == RPI_OP_RUN_WORDS)
+		stream = rpi_server_expand_words(chip);
+	/* What else travels in the task itself are no tensors: nothing to bring. */
+	if (brings)
 		status = rpi_server_bring_in(chip, stream);
-	else if (task->op == RPI_OP_RUN_WORDS)
-		status = rpi_server_bring_in(chip, rpi_server_expand_words(chip));
 	else if (task->arg_count)
 		rpi_server_read_inline(chip);
 	/* E3. Only peers ask for it, and only of what was read from host memory. */
@@ -274,7 +275,7 @@ void rpi_server_execute(struct rp_chip *chip, const struct rpi_task_body *task)
 				 ? rpi_server_observe(chip, task, run_entry)
 				 : run_entry(chip, task);
 	at = step(chip, task, STEP_RUN, at);
-	if (!status && (task->arg_lines || task->op == RPI_OP_RUN_WORDS))
+	if (!status && brings)
 		status = rpi_server_bring_out(chip);
 	if (rpi_unlikely(status))
 		report(chip, task, status);

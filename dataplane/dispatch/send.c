@@ -157,7 +157,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 	if (rpi_unlikely(!rpi_follow_none(&run->follow))) {
 		spilled = place_deps(run, body, deps);
 		bytes += spilled * sizeof(deps[0]);
-	} else if (args->fits_words || bytes <= sizeof(body->in.args)) {
+	} else if (bytes <= sizeof(body->in.args) || args->fits_words) {
 		bytes = 0; /* one line carries all */
 	}
 	if (rpi_unlikely(!rpi_lane_has_room(lane, bytes))) {
@@ -172,7 +172,7 @@ int rpi_run_send(struct rp_run *run, const char *call, uint32_t peer,
 			(uint16_t)((bytes + RPI_CACHE_LINE - 1) / RPI_CACHE_LINE);
 		memcpy(at, deps + RPI_INLINE_DEPS, spilled * sizeof(deps[0]));
 		rpi_args_write(run, at + spilled * sizeof(deps[0]), args);
-	} else if (args->fits_words) {
+	} else if (args->bytes > sizeof(body->in.args)) {
 		write_words(body, args);
 	} else if (args->bytes) {
 		write_inline(body->in.args.bytes, args);
