@@ -77,6 +77,8 @@ static void receive(struct server *s, struct client *client)
 	client->state = CLIENT_RECEIVES;
 }
 
+/* A client that leaves so many answers unread that there is no room for one more is not
+ * waited for: its place and its descriptor are for those who read. */
 static void answer(struct job *job, void *user)
 {
 	struct client *client = (struct client *)job;
@@ -85,7 +87,7 @@ static void answer(struct job *job, void *user)
 	struct io_uring_sqe *sqe = request_of(s);
 
 	io_uring_prep_send(sqe, client->fd, &job->response, sizeof(job->response),
-			   MSG_NOSIGNAL);
+			   MSG_DONTWAIT | MSG_NOSIGNAL);
 	io_uring_sqe_set_data64(sqe, tag);
 	client->state = CLIENT_SENDS;
 }
