@@ -10,10 +10,6 @@
 #include "made.h"
 #include "topology.h"
 
-/* What chips have where the library need not think of the caller's spin. */
-#define CHIP_SPIN_US_MIN 20
-#define CHIP_SPIN_US_MAX 200
-
 char *decode_model_path;
 
 /* Leave the example's line where the runner looks for one. */
@@ -103,11 +99,6 @@ static int open_engine(struct bench_case *c)
 	};
 	int err;
 
-	/* The caller sleeps while they work, so that there is a CPU for each chip. */
-	if (v->chips > 1 && v->wait == RP_WAIT_BLOCK) {
-		options.spin_us_min = CHIP_SPIN_US_MIN;
-		options.spin_us_max = CHIP_SPIN_US_MAX;
-	}
 	/* Chips that meet ten times a token need a CPU each, be it the caller's. */
 	if (!options.one_shot) {
 		bench_worker_cpus(c->options, v->chips > 1, cpus, v->chips);

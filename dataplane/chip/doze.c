@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* How a worker process goes to sleep. */
+/* How a worker process waits for others, and goes to sleep. */
 #include "chip/server.h"
 
 /* See wait.c: the barrier was refused, a wake-up may have been missed. */
 #define UNSURE_SLEEP_NS 1000000u
+
+bool rpi_server_beside(const struct rp_chip *chip, uint64_t peers, bool parent)
+{
+	rpi_park_sit(chip->park);
+	while (peers) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(peers);
+
+		peers &= peers - 1;
+		if (rpi_park_beside(chip->park, &chip->rouser.parks[peer]))
+			return true;
+	}
+	return parent && rpi_park_beside(chip->park, chip->parent_park);
+}
 
 void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,
 			   uint64_t until_ns)

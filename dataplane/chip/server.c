@@ -22,7 +22,7 @@ static void await_work(struct rp_chip *chip)
 	struct rpi_spin_wait wait;
 	bool slept = false;
 
-	rpi_spin_begin(&wait, &chip->spin);
+	rpi_server_spin_begin(chip, &wait, &chip->spin, 0, true);
 	while (!has_work(chip, NULL) && rpi_spin_again(&wait))
 		;
 	while (!has_work(chip, NULL)) {

@@ -134,6 +134,25 @@ int rpi_server_runtime_end(struct rp_chip *chip, int status);
  * after the doze was announced. Not past until_ns (CLOCK_MONOTONIC), where there is one.
  */
 typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
+
+/* doze.c: say where this process waits; whether one of those may need its CPU. */
+bool rpi_server_beside(const struct rp_chip *chip, uint64_t peers, bool parent);
+
+/* Begin to spin for what one of these peers (bit set) or the parent brings. */
+static inline void rpi_server_spin_begin(const struct rp_chip *chip,
+					 struct rpi_spin_wait *wait,
+					 struct rpi_spin *spin, uint64_t peers,
+					 bool parent)
+{
+	rpi_spin_begin(wait, spin);
+	if (rpi_unlikely(spin->crowded))
+		wait->beside = rpi_server_beside(chip, peers, parent);
+}
+
+static inline uint64_t rpi_server_other_chips(const struct rp_chip *chip)
+{
+	return (UINT64_MAX >> (64 - chip->chip_count)) & ~(UINT64_C(1) << chip->peer_idx);
+}
 void rpi_server_doze(struct rp_chip *chip, rpi_ready_fn ready, const void *what);
 void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,
 			   uint64_t until_ns);

@@ -69,7 +69,8 @@ static void await_dep(struct rp_chip *chip, const struct rpi_dep *dep)
 
 	if (dep_met(chip, dep))
 		return;
-	rpi_spin_begin(&wait, &chip->dep_spin);
+	rpi_server_spin_begin(chip, &wait, &chip->dep_spin, UINT64_C(1) << dep->peer,
+			      false);
 	while (!dep_over(chip, dep) && rpi_spin_again(&wait))
 		;
 	while (!dep_over(chip, dep)) {

@@ -47,12 +47,12 @@ typedef bool (*rpi_comm_ready_fn)(const struct rp_comm *comm, const void *what);
 
 /*
  * Wait for a peer: spin for the worker's budget, then sleep until a peer rouses this
- * chip. timeout_ns as rp_comm_wait() has it.
+ * chip. from: whose turn it is, or RPI_NO_RANK. timeout_ns as rp_comm_wait() has it.
  *
  * Returns 0, -ETIMEDOUT or -ECANCELED, with no error line.
  */
 int rpi_comm_await(const struct rp_comm *comm, rpi_comm_ready_fn ready, const void *what,
-		   int64_t timeout_ns);
+		   uint32_t from, int64_t timeout_ns);
 
 /* How long that would be, RPI_PARK_FOREVER without end; and for error lines. */
 uint64_t rpi_comm_limit_ns(const struct rp_comm *comm, int64_t timeout_ns);

@@ -84,7 +84,7 @@ static inline int await_arrival(struct rp_comm *comm, uint64_t call, uint64_t le
 
 	if (rpi_likely(arrived(comm, &arrival)))
 		return 0;
-	err = rpi_comm_await(comm, arrived, &arrival, 0);
+	err = rpi_comm_await(comm, arrived, &arrival, from, 0);
 	return rpi_unlikely(err) ? fail_await(comm, call, number, from, err) : 0;
 }
 

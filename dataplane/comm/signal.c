@@ -168,7 +168,7 @@ int rp_comm_wait(struct rp_comm *comm, uint32_t buffer, uint64_t offset,
 		err = check_timeout(comm, "comm_wait", timeout_ns);
 	if (rpi_unlikely(err))
 		return err;
-	err = rpi_comm_await(comm, come, &condition, timeout_ns);
+	err = rpi_comm_await(comm, come, &condition, RPI_NO_RANK, timeout_ns);
 	if (rpi_unlikely(err))
 		return fail_wait(comm, buffer, offset, &condition, timeout_ns, err);
 	return 0;

@@ -68,7 +68,7 @@ static int sleep_for(const struct awaited *awaited, uint64_t limit)
 }
 
 int rpi_comm_await(const struct rp_comm *comm, rpi_comm_ready_fn ready, const void *what,
-		   int64_t timeout_ns)
+		   uint32_t from, int64_t timeout_ns)
 {
 	const struct awaited awaited = { comm, ready, what };
 	uint64_t limit = rpi_comm_limit_ns(comm, timeout_ns);
@@ -76,7 +76,11 @@ int rpi_comm_await(const struct rp_comm *comm, rpi_comm_ready_fn ready, const vo
 	struct rpi_spin_wait wait;
 	int err;
 
-	rpi_spin_begin(&wait, &chip->dep_spin);
+	rpi_server_spin_begin(chip, &wait, &chip->dep_spin,
+			      from == RPI_NO_RANK
+				      ? rpi_server_other_chips(chip)
+				      : UINT64_C(1) << comm->slot->chips[from],
+			      false);
 	while (!ready(comm, what)) {
 		if (rpi_unlikely(hopeless(chip)))
 			return -ECANCELED;

@@ -7,6 +7,7 @@
 #include "completion/park.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ int rpi_park_create(struct rpi_park *park, enum rpi_park_engine wanted, void *sh
 	}
 	park->block = shared;
 	memset(shared, 0, sizeof(*park->block));
+	atomic_store_explicit(&park->block->cpu, -1, memory_order_relaxed);
 	if (wanted != RPI_PARK_FUTEX) {
 		const char *fault = NULL;
 
@@ -139,6 +141,24 @@ void rpi_park_drain(struct rpi_park *park)
 		rpi_park_uring_drain(park);
 	/* P1: whoever forgets a wake-up has seen what it announced. */
 	atomic_exchange_explicit(&park->block->pending, 0, memory_order_acq_rel);
+}
+
+void rpi_park_sit(struct rpi_park *park)
+{
+	_Atomic int32_t *word = &park->block->cpu;
+	int cpu = sched_getcpu();
+
+	/* Relaxed, here and below: no data hangs on it. Others read the line while they
+	 * spin, so it is only written when it changes. */
+	if (atomic_load_explicit(word, memory_order_relaxed) != cpu)
+		atomic_store_explicit(word, cpu, memory_order_relaxed);
+}
+
+bool rpi_park_beside(const struct rpi_park *mine, const struct rpi_park *other)
+{
+	return atomic_load_explicit(&mine->block->cpu, memory_order_relaxed) ==
+		       atomic_load_explicit(&other->block->cpu, memory_order_relaxed) &&
+	       !atomic_load_explicit(&other->block->asleep, memory_order_relaxed);
 }
 
 const char *rpi_park_engine_name(const struct rpi_park *park)

@@ -67,7 +67,8 @@ enum rpi_park_role {
 struct rpi_park_block {
 	_Alignas(RPI_SHARE_ALIGN) _Atomic uint32_t pending; /* P1, P2: a wake-up waits */
 	_Atomic uint32_t asleep; /* P2: owner may be in the kernel */
-	uint8_t pad0[RPI_SHARE_ALIGN - 2 * sizeof(uint32_t)];
+	_Atomic int32_t cpu;	 /* where it last began to wait; -1 not yet. A hint */
+	uint8_t pad0[RPI_SHARE_ALIGN - 3 * sizeof(uint32_t)];
 };
 
 static_assert(sizeof(struct rpi_park_block) == RPI_SHARE_ALIGN, "one pair of lines");
@@ -148,6 +149,16 @@ int rpi_park_wake(struct rpi_park *park, struct rpi_waker *waker);
  * and before it sleeps.
  */
 void rpi_park_drain(struct rpi_park *park);
+
+/*
+ * Owner, where there are fewer CPUs than processes: say which one this thread is on, as
+ * it begins to wait.
+ */
+void rpi_park_sit(struct rpi_park *park);
+
+/* Whether the other's owner is awake and was last on the CPU that mine sat down on: it
+ * may be waiting for that CPU. A hint. */
+bool rpi_park_beside(const struct rpi_park *mine, const struct rpi_park *other);
 
 /* The descriptors that a process must keep for this park: 0 to 2 of them. */
 int rpi_park_fds(const struct rpi_park *park, int fds_out[2]);

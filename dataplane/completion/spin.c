@@ -26,7 +26,7 @@ void rpi_spin_init(struct rpi_spin *spin, enum rpi_spin_policy policy, uint64_t 
 	const uint64_t limit_ns = UINT64_MAX / 4; /* doubling can't wrap */
 
 	if (!min_ns)
-		min_ns = oversubscribed ? RPI_SPIN_CROWDED_NS : RPI_SPIN_MIN_NS;
+		min_ns = RPI_SPIN_MIN_NS;
 	if (!max_ns)
 		max_ns = RPI_SPIN_MAX_NS;
 	if (min_ns > limit_ns)
@@ -63,17 +63,17 @@ bool rpi_spin_check(struct rpi_spin_wait *wait)
 {
 	const struct rpi_spin *spin = wait->spin;
 	uint64_t now_ticks = rpi_clock_ticks();
-	uint64_t spent_ns;
 
 	wait->last_ticks = now_ticks;
-	if (wait->turn_count == RPI_SPIN_TURNS) {
-		wait->begin_ticks = now_ticks;
-		return true;
-	}
-	spent_ns = rpi_clock_to_ns(now_ticks - wait->begin_ticks);
-	if (spent_ns >= spin->budget_ns)
+	if (wait->turn_count == RPI_SPIN_TURNS)
+		wait->begin_ticks = wait->yield_ticks = now_ticks;
+	else if (rpi_clock_to_ns(now_ticks - wait->begin_ticks) >= spin->budget_ns)
 		return false;
-	if (rpi_unlikely(spin->crowded) && spent_ns >= RPI_SPIN_CROWDED_NS)
+	if (rpi_unlikely(spin->crowded) &&
+	    (wait->beside ||
+	     rpi_clock_to_ns(now_ticks - wait->yield_ticks) >= RPI_SPIN_CROWDED_NS)) {
 		sched_yield();
+		wait->yield_ticks = rpi_clock_ticks();
+	}
 	return true;
 }

@@ -55,6 +55,24 @@ bool rpi_frame_all_done(const struct rpi_frame *frame, const struct rpi_peer *pe
 	return true;
 }
 
+uint64_t rpi_frame_busy(const struct rpi_frame *frame, const struct rpi_peer *peers)
+{
+	/* Relaxed throughout: no data hangs on it. */
+	uint64_t left = atomic_load_explicit(&frame->peers, memory_order_relaxed);
+	uint64_t busy = 0;
+
+	while (left) {
+		uint64_t bit = left & -left;
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+
+		left ^= bit;
+		if (atomic_load_explicit(&peers[peer].done_seq, memory_order_relaxed) <
+		    atomic_load_explicit(&frame->target_seq[peer], memory_order_relaxed))
+			busy |= bit;
+	}
+	return busy;
+}
+
 uint64_t rpi_frame_left(const struct rpi_frame *frame, const struct rpi_peer *peers)
 {
 	/* Relaxed throughout: no data hangs on it. */

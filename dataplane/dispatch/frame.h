@@ -29,6 +29,9 @@ int rpi_frame_outcome(const struct rpi_frame *frame, uint64_t run_seq,
 /* Whether every task of the frame's present run has ended. */
 bool rpi_frame_all_done(const struct rpi_frame *frame, const struct rpi_peer *peers);
 
+/* Bit set: that peer still has tasks before it; a hint. */
+uint64_t rpi_frame_busy(const struct rpi_frame *frame, const struct rpi_peer *peers);
+
 /* The most tasks that a process still has before it in the frame; a hint. */
 uint64_t rpi_frame_left(const struct rpi_frame *frame, const struct rpi_peer *peers);
 

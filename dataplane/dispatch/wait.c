@@ -171,14 +171,34 @@ static void stand_back(const struct rpi_plane *plane, const struct rp_run *run)
 		rpi_cpu_pause();
 }
 
+/* Whether one that is still at work for the run needs the CPU that the leader is on. */
+static bool beside_one(const struct rpi_plane *plane, const struct rp_run *run)
+{
+	uint64_t left = rpi_frame_busy(run->frame, plane->peers);
+
+	while (left) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(left);
+
+		left &= left - 1;
+		if (rpi_park_beside(plane->park, &plane->rouser.parks[peer]))
+			return true;
+	}
+	return false;
+}
+
 /* Look until the run is over, the spin's budget is spent (1) or the deadline has
  * passed. The leader collects for its followers meanwhile. */
 static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t seq,
 			uint64_t deadline_ns, struct rpi_spin_wait *wait, bool leads)
 {
+	const bool crowded = leads && plane->gate.spin.crowded;
 	uint32_t turns = 0;
 
+	if (rpi_unlikely(crowded))
+		rpi_park_sit(plane->park);
 	while (!rpi_run_poll(run, seq)) {
+		if (rpi_unlikely(crowded))
+			wait->beside = beside_one(plane, run);
 		if (!rpi_spin_again(wait))
 			return AGAIN;
 		if (++turns % STAND_BACK_TURNS == 0)

@@ -92,8 +92,6 @@ static int prepare(struct engine *e)
 	options.chip_cpus = o->chip_cpus;
 	options.wait = o->wait;
 	options.worker_wait = o->worker_wait;
-	options.spin_us_min = o->spin_us_min;
-	options.spin_us_max = o->spin_us_max;
 	options.persistent = o->persistent;
 	if (o->persistent)
 		options.reset_windows = o->reset ? RP_WINDOWS_RESET

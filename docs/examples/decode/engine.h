@@ -22,8 +22,7 @@ struct engine_options {
 	enum chooser chooser;
 	struct sampler sampler;
 	enum rp_wait_policy wait, worker_wait;
-	uint32_t spin_us_min, spin_us_max; /* of RP_WAIT_HYBRID; 0: the defaults */
-	const int *chip_cpus;		   /* NULL, or where to pin the chips */
+	const int *chip_cpus; /* NULL, or where to pin the chips */
 };
 
 /* Of the decode dispatches so far. */

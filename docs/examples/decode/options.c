@@ -104,11 +104,8 @@ static int read_real(const char *option, const char *text, float min, float max,
 	return 0;
 }
 
-/*
- * Chips meet ten times a token, the caller waits once. Where there is a CPU for each chip
- * but none for the caller, each gets its own and spins as if the caller were not there,
- * which sleeps.
- */
+/* Chips meet ten times a token, the caller waits once. Where there is a CPU for each chip
+ * but none for the caller, each chip gets its own, one of them beside the caller. */
 static void share_cpus(struct options *o)
 {
 	struct engine_options *engine = &o->engine;
@@ -123,9 +120,6 @@ static void share_cpus(struct options *o)
 		if (CPU_ISSET(cpu, &set))
 			o->cpus[found++] = cpu;
 	engine->chip_cpus = o->cpus;
-	engine->wait = RP_WAIT_BLOCK;
-	engine->spin_us_min = 20;
-	engine->spin_us_max = 200;
 }
 
 static int read_numbers(struct options *o, char *const *text)
