@@ -48,7 +48,8 @@ static void a_window_holds_as_many_kernels_as_it_has_slots(void **state)
 			assert_ok(kernel_empty(runtime));
 		assert_int_equal(kernel_empty(runtime), -EDEADLK);
 		assert_says("ring 0", "window of 4", "4 in use", "scope of depth 0",
-			    "ring_task_window 8 would do");
+			    "ring_task_window 8 would do", "in use: 4 of 4 slots, 0 of ",
+			    " heap bytes, 0 of ");
 		/* The first fault stays. */
 		assert_int_equal(kernel_output(runtime, 1 << 30, NULL), -EDEADLK);
 		assert_says("window of 4");
@@ -86,8 +87,8 @@ static void an_output_larger_than_the_heap_is_refused(void **state)
 			(struct kernel_bed){ .threads = crews[c], .heap = 1024 });
 
 		assert_int_equal(kernel_output(runtime, 32768, NULL), -ENOSPC);
-		assert_says("ring 0", "heap of 1024", "32768",
-			    "ring_heap 32768 would do");
+		assert_says("ring 0", "heap of 1024", "32768", "ring_heap 32768 would do",
+			    "in use: 0 of ", "0 of 1024 heap bytes, 0 of ");
 		end_failed(runtime, -ENOSPC, "ring_heap");
 	}
 }
@@ -106,7 +107,8 @@ static void a_heap_that_an_open_scope_fills_is_a_deadlock(void **state)
 		assert_ok(kernel_output(runtime, 1025, NULL));
 		assert_int_equal(kernel_output(runtime, 1, NULL), -EDEADLK);
 		assert_says("ring 0", "heap of 4096", "4096 in use", "depth 0",
-			    "ring_heap 8192 would do");
+			    "ring_heap 8192 would do", "in use: 3 of ",
+			    "4096 of 4096 heap bytes, 0 of ");
 		end_failed(runtime, -EDEADLK, "ring_heap 8192");
 	}
 }
@@ -153,7 +155,8 @@ static void a_fan_in_larger_than_the_pool_is_refused(void **state)
 				(struct kernel_bed){ .threads = crews[c], .pool = 4 });
 
 			assert_int_equal(fan_in(runtime, 128, by_id), -ENOSPC);
-			assert_says("ring 0", "pool of 4", "128", "ring_dep_pool 128");
+			assert_says("ring 0", "pool of 4", "128", "ring_dep_pool 128",
+				    "in use: 128 of ", " of 4 edges");
 			end_failed(runtime, -ENOSPC, "ring_dep_pool");
 			runtime = kernel_open(
 				(struct kernel_bed){ .threads = crews[c], .pool = 256 });

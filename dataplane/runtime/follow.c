@@ -201,6 +201,7 @@ int rpi_follow_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 {
 	const struct rpi_ask *ask = &runtime->ask;
 	uint64_t stamp = ++runtime->stamp, count = 0;
+	char state[RPI_RING_TEXT_BYTES];
 	struct rpi_flight *slot;
 	size_t i;
 
@@ -224,11 +225,11 @@ int rpi_follow_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 	}
 	if (count <= scope->ring->edges.size)
 		return 0;
+	rpi_room_describe(scope->ring, state, sizeof(state));
 	return rpi_fail(-ENOSPC,
 			"rp_chip_submit: ring %u: dependency pool of %" PRIu64
-			" edges, %" PRIu64 " in use, one kernel follows %" PRIu64
-			"; ring_dep_pool %" PRIu64 " would do",
-			scope->ring_idx, scope->ring->edges.size,
-			rpi_edges_used(&scope->ring->edges), count,
-			rpi_resource_fit(RPI_DEP_POOL, count));
+			" edges, one kernel follows %" PRIu64 "; ring_dep_pool %" PRIu64
+			" would do; %s",
+			scope->ring_idx, scope->ring->edges.size, count,
+			rpi_resource_fit(RPI_DEP_POOL, count), state);
 }

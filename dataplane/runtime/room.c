@@ -36,35 +36,48 @@ static void describe_pins(const struct rpi_runtime *runtime, uint32_t ring_idx, 
 			   last);
 }
 
+__attribute__((cold, noinline)) void rpi_room_describe(const struct rpi_ring *ring,
+						       char *buf, size_t bytes)
+{
+	rpi_format(buf, bytes,
+		   "in use: %" PRIu64 " of %" PRIu64 " slots, %" PRIu64 " of %" PRIu64
+		   " heap bytes, %" PRIu64 " of %" PRIu64 " edges",
+		   ring->head - ring->tail, ring->window, rpi_ring_heap_used(ring),
+		   ring->heap.size, rpi_edges_used(&ring->edges), ring->edges.size);
+}
+
 static __attribute__((cold, noinline)) int fail_window(const struct rpi_runtime *runtime,
 						       const struct rpi_scope *scope)
 {
 	const struct rpi_ring *ring = scope->ring;
 	uint64_t pinned = rpi_ring_pinned(ring);
-	char pins[80];
+	char pins[80], state[RPI_RING_TEXT_BYTES];
 
 	describe_pins(runtime, scope->ring_idx, pins, sizeof(pins));
+	rpi_room_describe(ring, state, sizeof(state));
 	return rpi_fail(-EDEADLK,
 			"%s: ring %u: task window of %" PRIu64 " slots, %" PRIu64
 			" in use and kept by %s, the oldest by kernel %#" PRIx64
 			": no waiting frees one; ring_task_window %" PRIu64
-			" would do, or scopes that end earlier",
+			" would do, or scopes that end earlier; %s",
 			call, scope->ring_idx, ring->window, pinned, pins,
 			rpi_id_make(scope->ring_idx, ring->pinned_seq),
-			rpi_resource_fit(RPI_TASK_WINDOW, pinned + 1));
+			rpi_resource_fit(RPI_TASK_WINDOW, pinned + 1), state);
 }
 
 static __attribute__((cold, noinline)) int fail_heap_size(
 	const struct rpi_runtime *runtime, const struct rpi_scope *scope)
 {
 	uint64_t need = runtime->ask.fresh_bytes;
+	char state[RPI_RING_TEXT_BYTES];
 
+	rpi_room_describe(scope->ring, state, sizeof(state));
 	return rpi_fail(-ENOSPC,
 			"%s: ring %u: heap of %" PRIu64
 			" bytes, the outputs of one kernel "
-			"need %" PRIu64 "; ring_heap %" PRIu64 " would do",
+			"need %" PRIu64 "; ring_heap %" PRIu64 " would do; %s",
 			call, scope->ring_idx, scope->ring->heap.size, need,
-			rpi_resource_fit(RPI_HEAP, need));
+			rpi_resource_fit(RPI_HEAP, need), state);
 }
 
 static __attribute__((cold, noinline)) int fail_heap_pinned(
@@ -72,17 +85,19 @@ static __attribute__((cold, noinline)) int fail_heap_pinned(
 {
 	const struct rpi_ring *ring = scope->ring;
 	uint64_t need = runtime->ask.fresh_bytes;
-	char pins[80];
+	char pins[80], state[RPI_RING_TEXT_BYTES];
 
 	describe_pins(runtime, scope->ring_idx, pins, sizeof(pins));
+	rpi_room_describe(ring, state, sizeof(state));
 	return rpi_fail(-EDEADLK,
 			"%s: ring %u: heap of %" PRIu64 " bytes, %" PRIu64
 			" in use and kept by %s, %" PRIu64
 			" needed in one piece: no waiting frees them; ring_heap %" PRIu64
-			" would do, or scopes that end earlier",
+			" would do, or scopes that end earlier; %s",
 			call, scope->ring_idx, ring->heap.size,
 			rpi_ring_heap_pinned(ring), pins, need,
-			rpi_resource_fit(RPI_HEAP, begin - ring->pinned_heap + need));
+			rpi_resource_fit(RPI_HEAP, begin - ring->pinned_heap + need),
+			state);
 }
 
 int rpi_room_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,

@@ -241,10 +241,15 @@ static inline bool rpi_runtime_serial(const struct rpi_runtime *runtime)
 /* ask.c: check a kernel and find out what it asks for. */
 int rpi_ask_fill(struct rpi_runtime *runtime, const struct rp_kernel *kernel);
 
+/* Of six numbers and the words between them. */
+#define RPI_RING_TEXT_BYTES 180
+
 /* room.c: whether the ring of a scope can ever take the kernel, and where its outputs
  * go; the same whatever has ended so far. 0, -ENOSPC, -EDEADLK. */
 int rpi_room_check(struct rpi_runtime *runtime, const struct rpi_scope *scope,
 		   const struct rp_kernel *kernel, bool plain, uint64_t *heap_begin_out);
+/* What is in use of each of its resources, for error lines. */
+void rpi_room_describe(const struct rpi_ring *ring, char *buf, size_t bytes);
 /* Wait until it can take it now. Returns where its arguments go. */
 uint64_t rpi_room_await(struct rpi_runtime *runtime, struct rpi_ring *ring,
 			uint64_t heap_begin, uint64_t arg_bytes);
