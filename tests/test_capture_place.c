@@ -32,6 +32,9 @@ static char name[6000] = "nothing";
 static char watched[256];
 static bool was_taken;
 
+/* Whether anything lay in 0..2 during the last dispatch. */
+static bool standard_in_use;
+
 /* The lock of a directory; -1: somebody else has it. */
 static int lock(const char *path)
 {
@@ -49,6 +52,9 @@ static int orchestrate(struct rp_run *run, const struct rp_arg *args, size_t nar
 	const struct rp_task task = { 0 };
 
 	(void)args, (void)nargs, (void)user;
+	standard_in_use = false;
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		standard_in_use |= fcntl(fd, F_GETFD) >= 0;
 	if (watched[0]) {
 		int fd = lock(watched);
 
@@ -387,6 +393,34 @@ static void captures_leave_no_descriptor_behind(void **state)
 	place_close(&place);
 }
 
+/* A service may have closed them; what somebody prints must not end up in a capture. */
+static void captures_stay_out_of_the_standard_descriptors(void **state)
+{
+	int kept[STDERR_FILENO + 1], err;
+	struct place_bed place;
+	bool used;
+
+	(void)state;
+	place_open(&place);
+	assert_ok(run(&place));
+	assert_true(standard_in_use);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		kept[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+		close(fd);
+	}
+	err = run(&place);
+	used = standard_in_use;
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (kept[fd] >= 0) {
+			dup2(kept[fd], fd);
+			close(kept[fd]);
+		}
+	assert_ok(err);
+	assert_false(used);
+	assert_true(capture_has(&place.files, "dispatch_2/" FILE_1));
+	place_close(&place);
+}
+
 static void a_program_has_no_capture_of_its_own(void **state)
 {
 	struct rp_program_desc desc = { .size = sizeof(desc),
@@ -419,6 +453,7 @@ int main(void)
 		PROCESS_TEST(a_full_disk_leaves_nothing_in_the_way),
 		PROCESS_TEST(each_file_that_can_not_be_written_is_told),
 		PROCESS_TEST(captures_leave_no_descriptor_behind),
+		PROCESS_TEST(captures_stay_out_of_the_standard_descriptors),
 		PROCESS_TEST(a_program_has_no_capture_of_its_own),
 	};
 

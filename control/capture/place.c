@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "capture/session.h"
 #include "worker/worker.h"
@@ -85,13 +86,13 @@ static bool has_marker(int dir)
 
 static int put_marker(int dir)
 {
-	int fd = openat(dir, MARKER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0666);
+	int fd = rpi_descriptor_above_standard(openat(
+		dir, MARKER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
 	ssize_t put;
 	int err = 0;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	put = write(fd, MARKER_TEXT, strlen(MARKER_TEXT));
 	if (put < 0)
 		err = -errno;
@@ -254,8 +255,8 @@ static int open_root(const char *output_dir, int *fd_out)
 {
 	int err = make_path(output_dir);
 
-	*fd_out = err ? -1 : open(output_dir, DIR_FLAGS);
-	return !err && *fd_out < 0 ? -errno : err;
+	*fd_out = err ? -1 : rpi_descriptor_above_standard(open(output_dir, DIR_FLAGS));
+	return !err && *fd_out < 0 ? *fd_out : err;
 }
 
 /* The first time that the worker captures into it. */
@@ -303,9 +304,10 @@ static int open_dir(struct rpi_place *place)
 
 	if (!made && errno != EEXIST)
 		return fail(-errno, place->output_dir, place->name, "");
-	place->dir = openat(place->root, place->name, DIR_FLAGS | O_NOFOLLOW);
+	place->dir = rpi_descriptor_above_standard(
+		openat(place->root, place->name, DIR_FLAGS | O_NOFOLLOW));
 	if (place->dir < 0)
-		return fail(-errno, place->output_dir, place->name, "");
+		return fail(place->dir, place->output_dir, place->name, "");
 	if (!take(place->dir))
 		return rpi_fail(-EBUSY,
 				"rp_worker_submit: capture: '%s/%s' is being written by "
@@ -403,14 +405,12 @@ static void peer_name(const struct rpi_place *place, uint32_t peer, char *buf,
 /* The directory of a process. */
 static int open_peer(const struct rpi_place *place, const char *name)
 {
-	int fd;
-
 	if (!name[0])
-		return openat(place->dir, ".", DIR_FLAGS);
+		return rpi_descriptor_above_standard(openat(place->dir, ".", DIR_FLAGS));
 	if (mkdirat(place->dir, name, 0777) && errno != EEXIST)
 		return -errno;
-	fd = openat(place->dir, name, DIR_FLAGS | O_NOFOLLOW);
-	return fd < 0 ? -errno : fd;
+	return rpi_descriptor_above_standard(
+		openat(place->dir, name, DIR_FLAGS | O_NOFOLLOW));
 }
 
 static int write_new(int dir, const char *name, int (*put)(FILE *file, void *context),
@@ -419,10 +419,10 @@ static int write_new(int dir, const char *name, int (*put)(FILE *file, void *con
 	FILE *file;
 	int fd, err;
 
-	fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		    0666);
+	fd = rpi_descriptor_above_standard(openat(
+		dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
 	if (fd < 0)
-		return -errno;
+		return fd;
 	file = fdopen(fd, "w");
 	if (!file) {
 		err = -errno;

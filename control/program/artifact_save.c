@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "dispatch/program.h"
 #include "program/manifest.h"
@@ -119,8 +120,9 @@ static int write_file(int dir_fd, const char *dir, const char *file, const void 
 	int fd;
 
 	rpi_format(part, sizeof(part), ".%.200s.%d", file, (int)getpid());
-	fd = openat(dir_fd, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		    0666);
+	fd = rpi_descriptor_above_standard(
+		openat(dir_fd, part,
+		       O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666));
 	if (fd >= 0) {
 		err = write_all(fd, bytes, count);
 		if (close(fd) && !err)
@@ -130,7 +132,7 @@ static int write_file(int dir_fd, const char *dir, const char *file, const void 
 		if (err)
 			unlinkat(dir_fd, part, 0);
 	} else {
-		err = -errno;
+		err = fd;
 	}
 	return err ? rpi_fail(err, "%s: writing %s/%s: %s", call, dir, file,
 			      strerror(-err))

@@ -10,6 +10,7 @@
 
 #include <ringplane/trace.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 #define TAG	    "[STRACE] "
@@ -316,10 +317,11 @@ int rp_trace_write_markers(struct rp_trace *trace, const char *path)
 		return rpi_fail(-EINVAL,
 				"rp_trace_write_markers: trace NULL, expected one");
 	if (path)
-		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+		fd = rpi_descriptor_above_standard(
+			open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 	if (path && fd < 0)
-		return rpi_fail(-errno, "rp_trace_write_markers: '%s': %s", path,
-				strerror(errno));
+		return rpi_fail(fd, "rp_trace_write_markers: '%s': %s", path,
+				strerror(-fd));
 	spans = calloc(BATCH, sizeof(*spans));
 	buffer = malloc(FILE_BUFFER);
 	if (!spans || !buffer)
