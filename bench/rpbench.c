@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* rpbench SUBCOMMAND [options]: one sub-command for each question. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -206,8 +207,11 @@ static int run(int argc, const char **argv)
 
 int main(int argc, const char **argv)
 {
-	int status = run(argc, argv);
+	int status;
 
+	/* Ignored, as some parents leave it, it takes the status of what is started. */
+	signal(SIGCHLD, SIG_DFL);
+	status = run(argc, argv);
 	errno = 0;
 	if ((!fflush(stdout) && !ferror(stdout)) || status)
 		return status;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "topology.h"
 
@@ -43,10 +44,9 @@ static int write_all(int fd, const char *text)
 
 static int memory_file(const char *name)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC);
+	int fd = rpi_descriptor_above_standard(memfd_create(name, MFD_CLOEXEC));
 
-	return fd < 0 ? rpi_fail(-errno, "memfd_create: %s: %s", name, strerror(errno))
-		      : fd;
+	return fd < 0 ? rpi_fail(fd, "memfd_create: %s: %s", name, strerror(-fd)) : fd;
 }
 
 __attribute__((noreturn)) static void child(const struct bench_spawn *s, pid_t parent,
@@ -100,6 +100,8 @@ int bench_spawn_wait(struct bench_spawn *s, int64_t timeout_ns, int *status_out)
 		pid_t got = waitpid(s->pid, status_out, WNOHANG);
 
 		if (got == s->pid || (got < 0 && errno != EINTR)) {
+			if (got < 0)
+				*status_out = 0; /* somebody else took it */
 			s->pid = 0;
 			return 1;
 		}
