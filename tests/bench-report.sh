@@ -75,12 +75,12 @@ grep -qF '?' <(grep -F '<b>trace</b>: ended with status 2: rpbench: --cpus: ' \
 	"$out/bytes/report.html") || fail "does not say why a line that is no text failed"
 
 # What can't be said is a failure, whoever was to say it.
-for words in list --help --version "compare $out/run/report.json $out/run/report.json" \
-	"report --from $out/run/report.json --out $out/again" 'trace --runs 1 --ops 3' \
+for words in list --help --version 'compare run/report.json run/report.json' \
+	'report --from run/report.json --out again' 'trace --runs 1 --ops 3' \
 	'trace --runs 1 --ops 3 --json' 'trace --runs 1 --ops 3 --csv'; do
 	status=0
 	# shellcheck disable=SC2086
-	said=$("$rpbench" $words 2>&1 >/dev/full) || status=$?
+	said=$(cd "$out" && "$rpbench" $words 2>&1 >/dev/full) || status=$?
 	[ "$status" -eq 1 ] && [[ $said == rpbench:\ * ]] ||
 		fail "$words: status $status, \"$said\", where stdout is full"
 done

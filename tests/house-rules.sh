@@ -30,11 +30,11 @@ sources()
 # count; strings do.
 code()
 {
-	local pattern=$1 file
+	local pattern=$1
 	shift
-	find "$@" -name '*.[ch]' | sort | while read -r file; do
-		PATTERN=$pattern awk -v file="$file" '
+	find "$@" -name '*.[ch]' | sort | PATTERN=$pattern xargs awk '
 		BEGIN { token = "\"(\\\\.|[^\"\\\\])*\"|\047(\\\\.|[^\047\\\\])*\047|/[*]|//" }
+		FNR == 1 { inside = 0 }
 		{
 			line = $0
 			out = ""
@@ -59,20 +59,17 @@ code()
 				line = substr(line, RSTART + RLENGTH)
 			}
 			if (out ~ ENVIRON["PATTERN"])
-				print file ":" FNR ": " $0
-		}' "$file"
-	done
+				print FILENAME ":" FNR ": " $0
+		}'
 }
 
 # longer LINES DIR...: the files that have more.
 longer()
 {
-	local limit=$1 file lines
+	local limit=$1
 	shift
-	find "$@" -name '*.[ch]' | sort | while read -r file; do
-		lines=$(wc -l <"$file")
-		[ "$lines" -le "$limit" ] || echo "$file:$lines:"
-	done
+	find "$@" -name '*.[ch]' | sort | xargs wc -l |
+		awk -v limit="$limit" '$2 != "total" && $1 > limit { print $2 ":" $1 ":" }'
 }
 rule "more than 500 lines" < <(longer 500 include dataplane control bench)
 rule "more than 800 lines" < <(longer 800 tests docs)

@@ -29,14 +29,14 @@ fail()
 }
 
 # browse ARGUMENT...: what it says on stderr goes to $out/said. One that does not come to
-# an end by itself is started again, once.
+# an end by itself is started again, once. Its socket needs a short path.
 browse()
 {
 	local try status=0
 	for try in 1 2; do
 		status=0
-		HOME=$out timeout -k 5 60 "$browser" --headless --no-sandbox --disable-gpu \
-			--hide-scrollbars --disable-background-networking --no-first-run \
+		HOME=$out TMPDIR=/tmp timeout -k 5 60 "$browser" --headless --no-sandbox \
+			--disable-gpu --hide-scrollbars --disable-background-networking --no-first-run \
 			--user-data-dir="$out/profile-$((++started))" \
 			--host-resolver-rules='MAP * ~NOTFOUND' --enable-logging=stderr \
 			--log-level=0 --window-size=1000,1000 "$@" >"$out/dom" 2>"$out/said" ||

@@ -36,17 +36,14 @@ done
 
 export PKG_CONFIG_PATH=$lib/pkgconfig
 say "pkg-config: $(pkg-config --cflags --libs ringplane)"
-# shellcheck disable=SC2046 # flags are words
-{
-	"$cc" -std=c11 -Wall -Werror "$user/user.c" \
-		$(pkg-config --cflags --libs ringplane) -o "$dir/c"
-	"$cxx" -std=c++17 -Wall -Werror "$user/user.cpp" \
-		$(pkg-config --cflags --libs ringplane) -o "$dir/cpp"
-	# As the guide says it.
-	"$cc" -std=c11 -Wall -Werror "$user/user.c" $(pkg-config --cflags ringplane) \
-		$(pkg-config --static --libs ringplane |
-			sed 's/-lringplane/-l:libringplane.a/') -o "$dir/c_static"
-}
+# Its words are quoted for a shell: a prefix may have a space.
+eval "shared=($(pkg-config --cflags --libs ringplane))"
+# As the guide says it.
+eval "static=($(pkg-config --cflags ringplane) $(pkg-config --static --libs ringplane |
+	sed 's/-lringplane/-l:libringplane.a/'))"
+"$cc" -std=c11 -Wall -Werror "$user/user.c" "${shared[@]}" -o "$dir/c"
+"$cxx" -std=c++17 -Wall -Werror "$user/user.cpp" "${shared[@]}" -o "$dir/cpp"
+"$cc" -std=c11 -Wall -Werror "$user/user.c" "${static[@]}" -o "$dir/c_static"
 for program in c cpp; do
 	say "run $program"
 	LD_LIBRARY_PATH=$lib "$dir/$program"
@@ -57,8 +54,7 @@ say "run c_static"
 say "the program of the README"
 awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source_dir/README.md" >"$dir/first.c"
 [ -s "$dir/first.c" ] || fail "README.md has no C program"
-# shellcheck disable=SC2046
-"$cc" -Wall -Werror "$dir/first.c" $(pkg-config --cflags --libs ringplane) -o "$dir/readme"
+"$cc" -Wall -Werror "$dir/first.c" "${shared[@]}" -o "$dir/readme"
 LD_LIBRARY_PATH=$lib "$dir/readme" >"$dir/readme.out"
 want=$(sed -n 's/.*printf(.*\/\* \(.*\) \*\/$/\1/p' "$dir/first.c")
 [ "$(cat "$dir/readme.out")" = "$want" ] ||
