@@ -26,7 +26,7 @@ int sched_yield(void)
 }
 
 /* Spins for so many looks at the clock; how often it gave the CPU away. */
-static unsigned yields_of(bool crowded, bool beside, unsigned looks)
+static unsigned yields_of(bool crowded, uint32_t yield_ns, unsigned looks)
 {
 	struct rpi_spin_wait wait;
 	struct rpi_spin spin;
@@ -34,8 +34,8 @@ static unsigned yields_of(bool crowded, bool beside, unsigned looks)
 	rpi_spin_init(&spin, RPI_SPIN_ALWAYS, 0, 0, crowded);
 	yields = 0;
 	rpi_spin_begin(&wait, &spin);
-	assert_false(wait.beside);
-	wait.beside = beside;
+	assert_int_equal(wait.yield_ns, RPI_SPIN_CROWDED_NS);
+	wait.yield_ns = yield_ns;
 	for (unsigned i = 0; i < looks * RPI_SPIN_TURNS; i++)
 		assert_true(rpi_spin_again(&wait));
 	return yields;
@@ -44,30 +44,32 @@ static unsigned yields_of(bool crowded, bool beside, unsigned looks)
 static void who_has_a_cpu_keeps_it(void **state)
 {
 	(void)state;
-	assert_int_equal(yields_of(false, false, LOOKS), 0);
-	assert_int_equal(yields_of(false, true, LOOKS), 0);
+	assert_int_equal(yields_of(false, RPI_SPIN_CROWDED_NS, LOOKS), 0);
+	assert_int_equal(yields_of(false, 0, LOOKS), 0);
 }
 
 static void it_goes_to_a_neighbour_at_each_look_at_the_clock(void **state)
 {
 	(void)state;
-	assert_int_equal(yields_of(true, true, 1), 1);
-	assert_int_equal(yields_of(true, true, LOOKS), LOOKS);
+	assert_int_equal(yields_of(true, 0, 1), 1);
+	assert_int_equal(yields_of(true, 0, LOOKS), LOOKS);
 }
 
 /* Not at the first look, and no more often than the time allows, however long it took. */
-static void it_goes_to_strangers_now_and_then(void **state)
+static void it_goes_to_others_now_and_then(void **state)
 {
-	uint64_t begin_ns = rpi_now_ns(), passed_ns;
-	unsigned got;
+	static const uint32_t periods[] = { RPI_SPIN_CROWDED_NS, RPI_SPIN_ALONE_NS };
 
 	(void)state;
-	got = yields_of(true, false, 20 * LOOKS);
-	passed_ns = rpi_now_ns() - begin_ns;
-	/* One part in a hundred for the calibration. */
-	assert_true((uint64_t)got * RPI_SPIN_CROWDED_NS <= passed_ns + passed_ns / 100);
-	assert_true(got > 0);
-	assert_int_equal(yields_of(true, false, 1), 0);
+	for (size_t i = 0; i < COUNT(periods); i++) {
+		uint64_t begin_ns = rpi_now_ns(), passed_ns;
+		unsigned got = yields_of(true, periods[i], 20 * LOOKS);
+
+		passed_ns = rpi_now_ns() - begin_ns;
+		/* One part in a hundred for the calibration. */
+		assert_true((uint64_t)got * periods[i] <= passed_ns + passed_ns / 100);
+		assert_true(got > 0);
+	}
 }
 
 /* What sleeps after its budget has given way meanwhile. */
@@ -81,7 +83,7 @@ static void it_goes_before_a_sleep(void **state)
 	assert_int_equal(rpi_spin_budget(&spin), RPI_SPIN_MIN_NS);
 	yields = 0;
 	rpi_spin_begin(&wait, &spin);
-	wait.beside = true;
+	wait.yield_ns = 0;
 	while (rpi_spin_again(&wait))
 		;
 	assert_int_equal(yields, wait.turn_count / RPI_SPIN_TURNS - 1);
@@ -185,20 +187,28 @@ static void a_chip_gives_way_to_whom_it_waits_for(void **state)
 	rpi_spin_init(&chip->spin, RPI_SPIN_HYBRID, 0, 0, true);
 	for (int parent = 0; parent < 2; parent++) {
 		for (int peer = 0; peer < 2; peer++) {
+			const uint32_t rarely = peer ? RPI_SPIN_CROWDED_NS
+						     : RPI_SPIN_ALONE_NS;
+
 			atomic_store(&crowd.blocks[PARENT].cpu, parent ? cpu : cpu + 1);
 			atomic_store(&crowd.blocks[OTHER].cpu, peer ? cpu : cpu + 1);
 			rpi_server_spin_begin(chip, &wait, &chip->spin, 0, true);
-			assert_int_equal(wait.beside, parent);
+			assert_int_equal(wait.yield_ns, parent ? 0 : rarely);
 			rpi_server_spin_begin(chip, &wait, &chip->spin, other, false);
-			assert_int_equal(wait.beside, peer);
+			assert_int_equal(wait.yield_ns, peer ? 0 : rarely);
 			rpi_server_spin_begin(chip, &wait, &chip->spin, other, true);
-			assert_int_equal(wait.beside, parent || peer);
+			assert_int_equal(wait.yield_ns, parent || peer ? 0 : rarely);
 		}
 	}
+	/* One that waits for somebody else, and another chip is here. */
+	atomic_store(&crowd.blocks[OTHER].cpu, cpu);
+	rpi_server_spin_begin(chip, &wait, &chip->spin, 0, false);
+	assert_int_equal(wait.yield_ns, RPI_SPIN_CROWDED_NS);
 	assert_int_equal(atomic_load(&crowd.blocks[CHIP].cpu), cpu);
 	chip->spin.crowded = false;
+	atomic_store(&crowd.blocks[CHIP].cpu, cpu + 1);
 	rpi_server_spin_begin(chip, &wait, &chip->spin, other, true);
-	assert_false(wait.beside);
+	assert_int_equal(atomic_load(&crowd.blocks[CHIP].cpu), cpu + 1);
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 	crowd_free(&crowd);
 }
@@ -241,7 +251,7 @@ int main(void)
 	const struct CMUnitTest yield[] = {
 		cmocka_unit_test(who_has_a_cpu_keeps_it),
 		cmocka_unit_test(it_goes_to_a_neighbour_at_each_look_at_the_clock),
-		cmocka_unit_test(it_goes_to_strangers_now_and_then),
+		cmocka_unit_test(it_goes_to_others_now_and_then),
 		cmocka_unit_test(it_goes_before_a_sleep),
 		cmocka_unit_test(neighbours_are_those_awake_on_the_same_cpu),
 		cmocka_unit_test(a_chip_gives_way_to_whom_it_waits_for),

@@ -135,8 +135,8 @@ int rpi_server_runtime_end(struct rp_chip *chip, int status);
  */
 typedef bool (*rpi_ready_fn)(struct rp_chip *chip, const void *what);
 
-/* doze.c: say where this process waits; whether one of those may need its CPU. */
-bool rpi_server_beside(const struct rp_chip *chip, uint64_t peers, bool parent);
+/* doze.c: say where this process waits; how often to give its CPU away meanwhile. */
+uint32_t rpi_server_yield_ns(const struct rp_chip *chip, uint64_t peers, bool parent);
 
 /* Begin to spin for what one of these peers (bit set) or the parent brings. */
 static inline void rpi_server_spin_begin(const struct rp_chip *chip,
@@ -146,7 +146,7 @@ static inline void rpi_server_spin_begin(const struct rp_chip *chip,
 {
 	rpi_spin_begin(wait, spin);
 	if (rpi_unlikely(spin->crowded))
-		wait->beside = rpi_server_beside(chip, peers, parent);
+		wait->yield_ns = rpi_server_yield_ns(chip, peers, parent);
 }
 
 static inline uint64_t rpi_server_other_chips(const struct rp_chip *chip)

@@ -70,8 +70,7 @@ bool rpi_spin_check(struct rpi_spin_wait *wait)
 	else if (rpi_clock_to_ns(now_ticks - wait->begin_ticks) >= spin->budget_ns)
 		return false;
 	if (rpi_unlikely(spin->crowded) &&
-	    (wait->beside ||
-	     rpi_clock_to_ns(now_ticks - wait->yield_ticks) >= RPI_SPIN_CROWDED_NS)) {
+	    rpi_clock_to_ns(now_ticks - wait->yield_ticks) >= wait->yield_ns) {
 		sched_yield();
 		wait->yield_ticks = rpi_clock_ticks();
 	}

@@ -29,9 +29,10 @@ enum rpi_spin_policy {
 #define RPI_SPIN_MAX_NS 200000u
 
 /* When spinners outnumber the CPUs, a spin gives its CPU away, which costs less than a
- * sleep and a wake-up: each time the clock is looked at where who is waited for needs it,
- * else so often, for what is not known. */
+ * sleep and a wake-up: at each look at the clock where who is waited for needs it, so
+ * often where others may, and rarely where nobody is known to be there. */
 #define RPI_SPIN_CROWDED_NS 2000u
+#define RPI_SPIN_ALONE_NS   20000u
 
 #define RPI_SPIN_FOREVER    UINT64_MAX
 
@@ -85,15 +86,16 @@ struct rpi_spin_wait {
 	uint64_t begin_ticks; /* valid from the RPI_SPIN_TURNS-th turn */
 	uint64_t last_ticks;  /* of the last look at the clock, likewise */
 	uint64_t yield_ticks; /* crowded: of the begin, or when the CPU was given away */
-	/* Set by a caller that knows: who is waited for needs this CPU. */
-	bool beside;
+	/* Set by a caller that knows who is there: how often it is given away, 0 at each
+	 * look. */
+	uint32_t yield_ns;
 };
 
 static inline void rpi_spin_begin(struct rpi_spin_wait *wait, struct rpi_spin *spin)
 {
 	wait->spin = spin;
 	wait->turn_count = 0;
-	wait->beside = false;
+	wait->yield_ns = RPI_SPIN_CROWDED_NS;
 }
 
 /* The turn on which the clock is read, out of line. */

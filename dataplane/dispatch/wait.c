@@ -198,7 +198,7 @@ static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t se
 		rpi_park_sit(plane->park);
 	while (!rpi_run_poll(run, seq)) {
 		if (rpi_unlikely(crowded))
-			wait->beside = beside_one(plane, run);
+			wait->yield_ns = beside_one(plane, run) ? 0 : RPI_SPIN_ALONE_NS;
 		if (!rpi_spin_again(wait))
 			return AGAIN;
 		if (++turns % STAND_BACK_TURNS == 0)

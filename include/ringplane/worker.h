@@ -86,9 +86,9 @@ struct rp_worker_options {
 	enum rp_wait_policy worker_wait;
 
 	/* Bounds of the hybrid spin, in us. Defaults 20 and 200. When the processes that
-	 * want to spin outnumber the CPUs, a spin gives its CPU away: between any two
-	 * looks where who is waited for was last on the same one, else every 2 us. When
-	 * they are more than twice as many nobody spins, unless bounds are given. */
+	 * want to spin outnumber the CPUs, a spin gives its CPU away: at once where who
+	 * is waited for was last on the same one, else every 2 or 20 us. When they are
+	 * more than twice as many nobody spins, unless bounds are given. */
 	uint32_t spin_us_min;
 	uint32_t spin_us_max;
 	enum rp_sleep_engine sleep_engine;
