@@ -69,6 +69,12 @@ static const char *limit_of(const struct decode_variant *v)
 	return v->figure == DECODE_OVERHEAD && v->way != DECODE_ONESHOT ? SLEEP : NULL;
 }
 
+/* Of one chip a token's time is not mixed with the one before, of one shot neither. */
+static bool is_plain(const struct decode_variant *v)
+{
+	return (v->figure == DECODE_WALL && v->chips == 1) || v->way == DECODE_ONESHOT;
+}
+
 static int decode_plan(struct bench_plan *plan, const struct bench_options *options)
 {
 	int err = bench_limit_plan(plan, SLEEP);
@@ -80,7 +86,7 @@ static int decode_plan(struct bench_plan *plan, const struct bench_options *opti
 		struct bench_case c = { .unit = rate ? "1/s" : "ns",
 					.per_sample = 1,
 					.limits = limit_of(v),
-					.batch = v->figure == DECODE_WALL ? 1 : BATCH,
+					.batch = is_plain(v) ? 1 : BATCH,
 					.arg = v,
 					.setup = decode_bed_setup,
 					.round = decode_round,
@@ -88,8 +94,6 @@ static int decode_plan(struct bench_plan *plan, const struct bench_options *opti
 					.enter = decode_bed_enter,
 					.leave = decode_bed_leave };
 
-		if (v->way == DECODE_ONESHOT)
-			c.batch = 1;
 		rpi_format(c.name, sizeof(c.name), "%s", v->name);
 		err = bench_plan_add(plan, &c);
 	}

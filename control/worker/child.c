@@ -80,8 +80,6 @@ static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
 	uint32_t peer;
 	int err;
 
-	if (rpi_barrier_setup() && worker->plane.asym)
-		return rpi_fail(-EPERM, "membarrier was refused in the child");
 	rpi_park_disown(&worker->parent_park);
 	for (peer = 0; peer < worker->plane.peer_count; peer++)
 		if (peer != chip->peer_idx)

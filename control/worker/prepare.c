@@ -212,11 +212,10 @@ static void set_up_waiting(struct rp_worker *worker)
 	 * rarely hot. */
 	worker->crowded = spinners > cpus;
 	worker->packed = spinners > 2 * cpus;
-	/* Where a side sleeps nearly each time, its heavy barrier would cost more than
-	 * the wakers' fences. */
-	plane->asym = !rpi_barrier_setup() && !worker->crowded &&
-		      options->wait != RP_WAIT_BLOCK &&
-		      options->worker_wait != RP_WAIT_BLOCK;
+	/* Both sides fence. An asymmetric barrier would save the waker some 10 ns, but
+	 * the kernel passes over a CPU whose idle loop had kept this process's memory
+	 * map from before the registration (completion/barrier.h). */
+	plane->asym = false;
 	plane->gate.patient = options->wait != RP_WAIT_BLOCK && !worker->crowded;
 	plane->gate.armed = options->wait == RP_WAIT_BLOCK;
 	rpi_worker_spin_init(worker, options->wait, &plane->gate.spin);

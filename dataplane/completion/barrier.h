@@ -23,6 +23,11 @@
  * A waker that is not running at that moment passes through a context switch,
  * which is a full barrier too.
  *
+ * Not used by workers: the kernel (seen on 6.18) does not interrupt a CPU that switched
+ * to a registered process from an idle loop which had borrowed the same memory map since
+ * before the registration; it holds that CPU for one of an unregistered process until it
+ * has run something else. Wake-ups were lost there, one in some hundred sleeps.
+ *
  * Every process whose threads use the light side must have registered before
  * the first of them does. The registration belongs to the address space: fork
  * copies it, exec drops it. rpi_barrier_setup() is called in the parent before
