@@ -101,7 +101,7 @@ int bench_spawn_wait(struct bench_spawn *s, int64_t timeout_ns, int *status_out)
 
 		if (got == s->pid || (got < 0 && errno != EINTR)) {
 			if (got < 0)
-				*status_out = 0; /* somebody else took it */
+				*status_out = W_EXITCODE(1, 0); /* nobody knows it */
 			s->pid = 0;
 			return 1;
 		}

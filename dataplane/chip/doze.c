@@ -5,27 +5,16 @@
 /* See wait.c: the barrier was refused, a wake-up may have been missed. */
 #define UNSURE_SLEEP_NS 1000000u
 
-static bool beside_one(const struct rp_chip *chip, uint64_t peers)
-{
-	while (peers) {
-		uint32_t peer = (uint32_t)__builtin_ctzll(peers);
-
-		peers &= peers - 1;
-		if (rpi_park_beside(chip->park, &chip->rouser.parks[peer]))
-			return true;
-	}
-	return false;
-}
-
 uint32_t rpi_server_yield_ns(const struct rp_chip *chip, uint64_t peers, bool parent)
 {
 	rpi_park_sit(chip->park);
-	if (beside_one(chip, peers) ||
+	if (rpi_rouser_beside(&chip->rouser, chip->park, peers) ||
 	    (parent && rpi_park_beside(chip->park, chip->parent_park)))
 		return 0;
 	/* Others may keep waiting who is waited for. */
-	return beside_one(chip, rpi_server_other_chips(chip)) ? RPI_SPIN_CROWDED_NS
-							      : RPI_SPIN_ALONE_NS;
+	return rpi_rouser_beside(&chip->rouser, chip->park, rpi_server_other_chips(chip))
+		       ? RPI_SPIN_CROWDED_NS
+		       : RPI_SPIN_ALONE_NS;
 }
 
 void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,

@@ -17,6 +17,19 @@ void rpi_rouse_sleeper(struct rpi_rouser *rouser, uint32_t peer)
 	rpi_probe(wake, peer, wakes);
 }
 
+bool rpi_rouser_beside(const struct rpi_rouser *rouser, const struct rpi_park *mine,
+		       uint64_t peers)
+{
+	while (peers) {
+		uint32_t peer = (uint32_t)__builtin_ctzll(peers);
+
+		peers &= peers - 1;
+		if (rpi_park_beside(mine, &rouser->parks[peer]))
+			return true;
+	}
+	return false;
+}
+
 void rpi_rouse_all(struct rpi_rouser *rouser)
 {
 	uint32_t peer;

@@ -34,6 +34,11 @@ static inline void rpi_rouse(struct rpi_rouser *rouser, uint32_t peer)
 		rpi_rouse_sleeper(rouser, peer);
 }
 
+/* Whether one of these peers (bit set) may need the CPU that `mine` sat down on; for
+ * crowded machines, a hint. */
+bool rpi_rouser_beside(const struct rpi_rouser *rouser, const struct rpi_park *mine,
+		       uint64_t peers);
+
 /* After a cancellation or a stop: nobody may sleep through it. */
 void rpi_rouse_all(struct rpi_rouser *rouser);
 

@@ -171,19 +171,14 @@ static void stand_back(const struct rpi_plane *plane, const struct rp_run *run)
 		rpi_cpu_pause();
 }
 
-/* Whether one that is still at work for the run needs the CPU that the leader is on. */
-static bool beside_one(const struct rpi_plane *plane, const struct rp_run *run)
+/* How often the leader gives its CPU away: at once to who is still at work for the run.
+ */
+static uint32_t yield_ns(const struct rpi_plane *plane, const struct rp_run *run)
 {
-	uint64_t left = rpi_frame_busy(run->frame, plane->peers);
+	uint64_t busy = rpi_frame_busy(run->frame, plane->peers);
 
-	while (left) {
-		uint32_t peer = (uint32_t)__builtin_ctzll(left);
-
-		left &= left - 1;
-		if (rpi_park_beside(plane->park, &plane->rouser.parks[peer]))
-			return true;
-	}
-	return false;
+	return rpi_rouser_beside(&plane->rouser, plane->park, busy) ? 0
+								    : RPI_SPIN_ALONE_NS;
 }
 
 /* Look until the run is over, the spin's budget is spent (1) or the deadline has
@@ -198,7 +193,7 @@ static int spin_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t se
 		rpi_park_sit(plane->park);
 	while (!rpi_run_poll(run, seq)) {
 		if (rpi_unlikely(crowded))
-			wait->yield_ns = beside_one(plane, run) ? 0 : RPI_SPIN_ALONE_NS;
+			wait->yield_ns = yield_ns(plane, run);
 		if (!rpi_spin_again(wait))
 			return AGAIN;
 		if (++turns % STAND_BACK_TURNS == 0)
