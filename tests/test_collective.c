@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "collective.h"
-#include "completion/barrier.h"
+#include "completion/fence.h"
 
 #define WINDOW_BYTES ((size_t)1 << 20)
 
@@ -54,7 +54,7 @@ static int check(struct rp_chip *chip, struct rp_comm *comm, const struct collec
 }
 
 /* TSan sees nothing of processes. */
-#if RPI_BARRIER_TSAN
+#if RPI_FENCE_TSAN
 #define CHIPS_TOO 0
 #else
 #define CHIPS_TOO 1

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "completion/barrier.h"
+#include "completion/fence.h"
 #include "ranks.h"
 
 enum {
@@ -26,7 +26,7 @@ static const struct rp_domain_buffer buffers[] = {
 };
 
 /* TSan sees nothing of processes. */
-#define CHIPS_TOO (!RPI_BARRIER_TSAN)
+#define CHIPS_TOO (!RPI_FENCE_TSAN)
 
 typedef int (*job_fn)(struct rp_chip *chip, struct rp_comm *comm,
 		      const struct rank_job *job);
@@ -187,7 +187,7 @@ static void no_wake_up_is_lost_or_early(void **state)
 {
 	(void)state;
 	/* Under the block policy each costs a sleep. */
-	on_two(there_and_back, RPI_BARRIER_TSAN ? 1000 : 3000);
+	on_two(there_and_back, RPI_FENCE_TSAN ? 1000 : 3000);
 }
 
 static void ten_thousand_times(void **state)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "comm/half.h"
-#include "completion/barrier.h"
+#include "completion/fence.h"
 #include "ranks.h"
 
 enum {
@@ -45,7 +45,7 @@ typedef int (*job_fn)(struct rp_chip *chip, struct rp_comm *comm,
 
 static void on_ranks(uint32_t size, job_fn fn)
 {
-	for (int chips = 0; chips <= !RPI_BARRIER_TSAN; chips++) {
+	for (int chips = 0; chips <= !RPI_FENCE_TSAN; chips++) {
 		struct ranks_options options = {
 			.size = size,
 			.threads = !chips,

@@ -90,7 +90,6 @@ static int set_up_waiting(struct rp_worker *worker, struct rp_chip *chip)
 	chip->rouser.peers = worker->plane.peers;
 	chip->rouser.parks = worker->parks;
 	chip->rouser.peer_count = worker->plane.peer_count;
-	chip->rouser.asym = worker->plane.asym;
 	return rpi_waker_init(&chip->rouser.waker, rpi_waker_engine(worker), false);
 }
 

@@ -25,7 +25,7 @@ void rpi_worker_arm_always(struct rp_worker *worker, uint64_t targets)
 
 	rpi_worker_look_always(worker);
 	/* E5. From here on every process looks at the notices of runs to come. */
-	rpi_barrier_sleeper(plane->asym);
+	rpi_fence();
 	atomic_fetch_or_explicit(&plane->notice_targets, targets, memory_order_acq_rel);
 }
 

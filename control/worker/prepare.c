@@ -212,10 +212,6 @@ static void set_up_waiting(struct rp_worker *worker)
 	 * rarely hot. */
 	worker->crowded = spinners > cpus;
 	worker->packed = spinners > 2 * cpus;
-	/* Both sides fence. An asymmetric barrier would save the waker some 10 ns, but
-	 * the kernel passes over a CPU whose idle loop had kept this process's memory
-	 * map from before the registration (completion/barrier.h). */
-	plane->asym = false;
 	plane->gate.patient = options->wait != RP_WAIT_BLOCK && !worker->crowded;
 	plane->gate.armed = options->wait == RP_WAIT_BLOCK;
 	rpi_worker_spin_init(worker, options->wait, &plane->gate.spin);
@@ -274,7 +270,6 @@ static int create_plane(struct rp_worker *worker)
 	plane->rouser.peers = plane->peers;
 	plane->rouser.parks = worker->parks;
 	plane->rouser.peer_count = plane->peer_count;
-	plane->rouser.asym = plane->asym;
 	err = create_runs(worker);
 	if (!err)
 		err = rpi_handles_init(&plane->handles, worker->options.handle_count);

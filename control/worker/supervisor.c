@@ -233,7 +233,7 @@ static void fall(struct rp_worker *worker, const char *text)
 	}
 	atomic_store_explicit(&plane->fall, RPI_FALL_OVER, memory_order_release);
 	/* A submit that has not seen the fall has its run RUNNING by now. */
-	rpi_barrier_sleeper(plane->asym);
+	rpi_fence();
 	for (i = 0; i < RPI_FRAME_COUNT; i++)
 		rpi_run_finish_fallen(&plane->runs[i]);
 	rpi_gate_wake_all(plane);

@@ -81,7 +81,7 @@ void rpi_server_command(struct rp_chip *chip)
 	chip->commands.next_seq = seq + 1;
 	/* C2 */
 	atomic_store_explicit(&reply->seq, seq, memory_order_release);
-	rpi_barrier_light(chip->rouser.asym); /* E5 */
+	rpi_fence(); /* E5 */
 	if (!(atomic_load_explicit(&chip->self->attention, memory_order_relaxed) &
 	      RPI_ATTENTION_REPLY))
 		return;

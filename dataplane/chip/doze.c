@@ -2,9 +2,6 @@
 /* How a worker process waits for others, and goes to sleep. */
 #include "chip/server.h"
 
-/* See wait.c: the barrier was refused, a wake-up may have been missed. */
-#define UNSURE_SLEEP_NS 1000000u
-
 uint32_t rpi_server_yield_ns(const struct rp_chip *chip, uint64_t peers, bool parent)
 {
 	rpi_park_sit(chip->park);
@@ -20,13 +17,9 @@ uint32_t rpi_server_yield_ns(const struct rp_chip *chip, uint64_t peers, bool pa
 void rpi_server_doze_until(struct rp_chip *chip, rpi_ready_fn ready, const void *what,
 			   uint64_t until_ns)
 {
-	/* E4, the sleeper's end. */
-	atomic_store_explicit(&chip->self->dozing, 1, memory_order_seq_cst);
-	if (!rpi_barrier_sleeper(chip->rouser.asym)) {
-		uint64_t soon_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
-
-		until_ns = until_ns < soon_ns ? until_ns : soon_ns;
-	}
+	/* E4, the sleeper's end. Relaxed: the fence orders it before the look. */
+	atomic_store_explicit(&chip->self->dozing, 1, memory_order_relaxed);
+	rpi_fence();
 	if (!ready(chip, what)) {
 		rpi_count(&chip->self->counts.sleeps, 1);
 		rpi_park_sleep(chip->park, until_ns);

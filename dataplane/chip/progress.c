@@ -40,7 +40,8 @@ static void look_at_notice(struct rp_chip *chip, uint32_t idx, bool always)
 					 memory_order_acq_rel);
 }
 
-/* E5, the worker's end. */
+/* E5, the worker's end. Of two processes that end the last tasks of a run at once, one
+ * sees both done: each has stored its own done_seq before its fence. */
 static void look_at_notices(struct rp_chip *chip, uint32_t attention)
 {
 	const uint32_t asked = attention & RPI_ATTENTION_FRAMES;
@@ -52,9 +53,6 @@ static void look_at_notices(struct rp_chip *chip, uint32_t attention)
 	if (asked)
 		atomic_fetch_and_explicit(&chip->self->attention, ~asked,
 					  memory_order_seq_cst);
-	/* Of two processes that end the last tasks of a run at once, one sees both
-	 * done: each has stored its own done_seq before this fence. */
-	atomic_thread_fence(memory_order_seq_cst);
 	for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
 		if (always || (asked & RPI_ATTENTION_FRAME(idx)))
 			look_at_notice(chip, idx, always);
@@ -104,7 +102,7 @@ void rpi_server_loaded(struct rp_chip *chip, uint64_t seq)
 {
 	/* E3: the inputs were read before. */
 	atomic_store_explicit(&chip->self->loaded_seq, seq, memory_order_release);
-	rpi_barrier_light(chip->rouser.asym); /* E4: a peer may sleep on this word */
+	rpi_fence(); /* E4: a peer may sleep on this word */
 	if (rpi_unlikely(
 		    atomic_load_explicit(&chip->self->attention, memory_order_relaxed) &
 		    RPI_ATTENTION_DEPS))
@@ -117,7 +115,7 @@ void rpi_server_publish(struct rp_chip *chip, uint64_t seq)
 
 	/* E2: outputs, counters and a failure's text come before. */
 	atomic_store_explicit(&chip->self->done_seq, seq, memory_order_release);
-	rpi_barrier_light(chip->rouser.asym); /* E5 */
+	rpi_fence(); /* E5 */
 	attention = atomic_load_explicit(&chip->self->attention, memory_order_relaxed);
 	if (rpi_unlikely(attention))
 		serve_attention(chip, seq, attention);

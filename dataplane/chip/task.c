@@ -58,7 +58,7 @@ static bool dep_over_or_asked(struct rp_chip *chip, const void *what)
 				 memory_order_acq_rel);
 	atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_DEPS,
 				 memory_order_acq_rel);
-	rpi_barrier_sleeper(chip->rouser.asym); /* E5 */
+	rpi_fence(); /* E5 */
 	return dep_over(chip, dep);
 }
 

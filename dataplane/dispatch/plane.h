@@ -144,10 +144,9 @@ struct rpi_plane {
 	struct rp_program *const *programs;
 	struct rpi_callback *const *callbacks; /* [program_count] */
 	bool in_place;			       /* unified memory */
-	bool asym;
-	struct rpi_lane *lanes; /* [peer_count] */
-	struct rpi_peer *peers; /* shared */
-	struct rp_run *runs;	/* [RPI_FRAME_COUNT] */
+	struct rpi_lane *lanes;		       /* [peer_count] */
+	struct rpi_peer *peers;		       /* shared */
+	struct rp_run *runs;		       /* [RPI_FRAME_COUNT] */
 	struct rpi_rouser rouser;
 	struct rpi_park *park; /* the parent's own */
 	struct rpi_handles handles;

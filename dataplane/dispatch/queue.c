@@ -7,10 +7,10 @@
  *               dispatcher acquire -> reads it
  *   Q2 free     the dispatcher has taken the contents over -> `spare`, or the free
  *               ring's tail, release;  a submitter acquire -> fills it anew
- *   Q3 doze     the dispatcher stores `dozing`, heavy barrier, looks at the ring; a
- *               submitter queues, light barrier, reads `dozing`
- *   Q4 room     who waits for a request stores `room`, heavy barrier, looks for one and
- *               at `closing` and `fall`; who gives one back, light barrier, reads `room`
+ *   Q3 doze     the dispatcher stores `dozing`, fence, looks at the ring; a
+ *               submitter queues, fence, reads `dozing`
+ *   Q4 room     who waits for a request stores `room`, fence, looks for one and
+ *               at `closing` and `fall`; who gives one back, fence, reads `room`
  *   Q5 passed   the dispatcher builds a run -> the ring's cons.tail release;  acquire ->
  *               a thread that queued it knows what was published
  * Invariant: a request is free, or in one submitter's hands, or queued once, or in the
@@ -27,11 +27,8 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/testing.h"
-#include "completion/barrier.h"
+#include "completion/fence.h"
 #include "ring/burst.h"
-
-/* A sleep when the heavy barrier was refused after set-up; see wait.c. */
-#define UNSURE_SLEEP_NS 1000000u
 
 /* Between a closer's looks. */
 #define DRAIN_LOOK_NS 200000
@@ -152,7 +149,7 @@ void rpi_queue_give_back(struct rpi_queue *queue, struct rpi_request *request)
 
 	if (old--)
 		rpi_burst_push(queue->free, &old, 1);
-	rpi_barrier_light(queue->plane->asym); /* Q4 */
+	rpi_fence(); /* Q4 */
 	if (rpi_unlikely(atomic_load_explicit(&queue->room, memory_order_relaxed)))
 		wake_room(queue);
 }
@@ -161,7 +158,7 @@ void rpi_queue_rouse(struct rpi_queue *queue)
 {
 	if (!queue)
 		return;
-	rpi_barrier_sleeper(queue->plane->asym); /* Q4 */
+	rpi_fence(); /* Q4 */
 	wake_room(queue);
 }
 
@@ -174,15 +171,13 @@ static bool none_free(const struct rpi_queue *queue)
 static void sleep_for_room(struct rpi_queue *queue)
 {
 	struct rpi_plane *plane = queue->plane;
-	uint64_t until_ns = UINT64_MAX;
 
-	atomic_store_explicit(&queue->room, 1, memory_order_seq_cst);
-	if (!rpi_barrier_sleeper(plane->asym)) /* Q4 */
-		until_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+	atomic_store_explicit(&queue->room, 1, memory_order_relaxed);
+	rpi_fence(); /* Q4 */
 	if (none_free(queue) &&
 	    !atomic_load_explicit(&plane->closing, memory_order_seq_cst) &&
 	    atomic_load_explicit(&plane->fall, memory_order_acquire) == RPI_FALL_NONE)
-		rpi_futex_wait(&queue->room, 1, RPI_FUTEX_PRIVATE, until_ns);
+		rpi_futex_wait(&queue->room, 1, RPI_FUTEX_PRIVATE, UINT64_MAX);
 	atomic_exchange_explicit(&queue->room, 0, memory_order_acq_rel);
 }
 
@@ -261,7 +256,7 @@ static void queue_up(struct rpi_queue *queue, const struct rpi_request *request)
 
 	/* Q1. It has room for every request there is. */
 	rpi_burst_push(queue->ring, &idx, 1);
-	rpi_barrier_light(queue->plane->asym); /* Q3 */
+	rpi_fence(); /* Q3 */
 	if (rpi_unlikely(atomic_load_explicit(&queue->dozing, memory_order_relaxed)))
 		wake_dispatcher(queue);
 }
@@ -369,15 +364,12 @@ static bool has_work(const struct rpi_queue *queue)
 
 static void doze(struct rpi_queue *queue)
 {
-	uint64_t until_ns = UINT64_MAX;
-
 	/* Also those that end before they begin: each is worth one wake-up at most. */
 	atomic_fetch_add_explicit(&queue->sleeps, 1, memory_order_relaxed);
-	atomic_store_explicit(&queue->dozing, 1, memory_order_seq_cst);
-	if (!rpi_barrier_sleeper(queue->plane->asym)) /* Q3 */
-		until_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
+	atomic_store_explicit(&queue->dozing, 1, memory_order_relaxed);
+	rpi_fence(); /* Q3 */
 	if (!has_work(queue))
-		rpi_futex_wait(&queue->dozing, 1, RPI_FUTEX_PRIVATE, until_ns);
+		rpi_futex_wait(&queue->dozing, 1, RPI_FUTEX_PRIVATE, UINT64_MAX);
 	atomic_exchange_explicit(&queue->dozing, 0, memory_order_acq_rel);
 }
 
@@ -449,6 +441,6 @@ int rpi_queue_drain(struct rpi_queue *queue, uint64_t deadline_ns)
 void rpi_queue_stop(struct rpi_queue *queue)
 {
 	atomic_store_explicit(&queue->stop, 1, memory_order_seq_cst);
-	rpi_barrier_sleeper(queue->plane->asym); /* Q3 */
+	rpi_fence(); /* Q3 */
 	wake_dispatcher(queue);
 }

@@ -20,8 +20,7 @@ static int check_fall(struct rpi_plane *plane)
 	return rpi_fail(-EOWNERDEAD, "%s", plane->fall_text);
 }
 
-static void sleep_for_room(struct rpi_plane *plane, struct rpi_lane *lane,
-			   size_t arg_bytes)
+static void sleep_for_room(struct rpi_lane *lane, size_t arg_bytes)
 {
 	struct rpi_peer *peer = lane->at.peer;
 	uint64_t goal = lane->done_cache + lane->at.capacity / 4;
@@ -32,7 +31,7 @@ static void sleep_for_room(struct rpi_plane *plane, struct rpi_lane *lane,
 	atomic_store_explicit(&peer->room_seq, goal, memory_order_relaxed);
 	atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_ROOM,
 				 memory_order_acq_rel);
-	rpi_barrier_sleeper(plane->asym); /* E5 */
+	rpi_fence(); /* E5 */
 	if (atomic_load_explicit(&peer->done_seq, memory_order_acquire) >= goal ||
 	    rpi_lane_has_room(lane, arg_bytes))
 		return;
@@ -63,7 +62,7 @@ int rpi_plane_await_room(struct rpi_plane *plane, const char *call, uint32_t pee
 		if (++turns < ROOM_TURNS)
 			rpi_cpu_pause();
 		else
-			sleep_for_room(plane, lane, arg_bytes);
+			sleep_for_room(lane, arg_bytes);
 	}
 	return 0;
 }

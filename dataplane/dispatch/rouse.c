@@ -34,7 +34,7 @@ void rpi_rouse_all(struct rpi_rouser *rouser)
 {
 	uint32_t peer;
 
-	rpi_barrier_sleeper(rouser->asym);
+	rpi_fence();
 	for (peer = 0; peer < rouser->peer_count; peer++)
 		rpi_rouse_sleeper(rouser, peer);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "completion/barrier.h"
+#include "completion/fence.h"
 #include "completion/park.h"
 #include "dispatch/wire.h"
 
@@ -15,7 +15,6 @@ struct rpi_rouser {
 	struct rpi_peer *peers; /* shared */
 	struct rpi_park *parks; /* [peer_count], this process's view */
 	uint32_t peer_count;
-	bool asym; /* see completion/barrier.h; the same in every process */
 	struct rpi_waker waker;
 	_Atomic uint64_t wakes; /* sent by this process */
 };
@@ -26,8 +25,8 @@ void rpi_rouse_sleeper(struct rpi_rouser *rouser, uint32_t peer);
 /* E4, the waker's end: called after something was published for the peer. */
 static inline void rpi_rouse(struct rpi_rouser *rouser, uint32_t peer)
 {
-	rpi_barrier_light(rouser->asym);
-	/* Relaxed: ordered by the barrier. The line is written only when the peer
+	rpi_fence();
+	/* Relaxed: ordered by the fence. The line is written only when the peer
 	 * dozes off, so a look at an awake peer stays in this core's cache. */
 	if (rpi_unlikely(atomic_load_explicit(&rouser->peers[peer].dozing,
 					      memory_order_relaxed)))

@@ -189,7 +189,7 @@ static __attribute__((noinline)) void arm_always(struct rp_run *run, uint64_t ta
 		&run->frame->notice, &seen, seen | RPI_NOTICE_ARMED | targets,
 		memory_order_acq_rel, memory_order_relaxed))
 		;
-	atomic_thread_fence(memory_order_seq_cst);
+	rpi_fence(); /* E5 */
 	rpi_run_poll(run, seq);
 	while (atomic_load_explicit(&run->word, memory_order_acquire) ==
 	       rpi_run_word(seq, RPI_RUN_FINISHING))
@@ -242,7 +242,7 @@ static void check_fallen(struct rp_run *run)
 	struct rpi_plane *plane = run->plane;
 	uint32_t fall;
 
-	rpi_barrier_light(plane->asym);
+	rpi_fence();
 	fall = atomic_load_explicit(&plane->fall, memory_order_acquire);
 	if (rpi_likely(fall == RPI_FALL_NONE))
 		return;

@@ -9,7 +9,7 @@
  * arms its own run first, so that its end wakes the leader, who collects it.
  *
  * Memory order.
- *   E5 notice   see wire.h; arm_run() and rpi_barrier_sleeper() are its ends here
+ *   E5 notice   see wire.h; arm_run() and the fence behind it are its end here
  *   W1 gate     a follower counts itself, then looks at its run and at the lead;
  *               who ends a run or leaves the lead stores that, then looks at the
  *               count. All four are seq_cst, so at least one sees the other.
@@ -26,10 +26,6 @@
 
 /* Looks before the lead is asked for: about what a quick dispatch takes. */
 #define QUICK_LOOKS 64
-
-/* A sleep when the heavy barrier was refused after set-up: the wake-up may have
- * been missed, so look again soon. */
-#define UNSURE_SLEEP_NS 1000000u
 
 /* Clock looks of a spin that has a deadline but no budget. */
 #define DEADLINE_TURNS 64
@@ -225,18 +221,13 @@ static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t s
 			 uint64_t deadline_ns)
 {
 	for (;;) {
-		uint64_t until_ns = deadline_ns;
 		bool armed = false;
 		uint32_t idx;
 
 		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
 			if (arm_run(plane, &plane->runs[idx]) && &plane->runs[idx] == run)
 				armed = true;
-		if (!rpi_barrier_sleeper(plane->asym)) { /* E5 */
-			uint64_t soon_ns = rpi_now_ns() + UNSURE_SLEEP_NS;
-
-			until_ns = soon_ns < until_ns ? soon_ns : until_ns;
-		}
+		rpi_fence(); /* E5 */
 		poll_all(plane);
 		if (rpi_run_poll(run, seq))
 			return 0;
@@ -248,7 +239,7 @@ static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t s
 		if (past(deadline_ns))
 			return -ETIMEDOUT;
 		atomic_fetch_add_explicit(&plane->gate.sleeps, 1, memory_order_relaxed);
-		rpi_park_sleep(plane->park, until_ns);
+		rpi_park_sleep(plane->park, deadline_ns);
 	}
 }
 
@@ -302,7 +293,7 @@ static int wait_as_follower(struct rpi_plane *plane, struct rp_run *run, uint64_
 	atomic_fetch_add_explicit(&gate->followers, 1, memory_order_seq_cst); /* W1 */
 	epoch = atomic_load_explicit(&gate->epoch, memory_order_seq_cst);
 	armed = arm_run(plane, run);
-	rpi_barrier_sleeper(plane->asym); /* E5 */
+	rpi_fence(); /* E5 */
 	if (rpi_run_poll(run, seq)) {
 		; /* the caller finds it over */
 	} else if (rpi_test_point("wait.follows") || !will_be_told(run, seq, armed)) {

@@ -16,10 +16,10 @@
  *               done_seq acquire -> read the outputs
  *   E3 loaded   consumer has read its inputs -> loaded_seq release;  a peer's
  *               loaded_seq acquire -> overwrites them
- *   E4 doze     sleeper stores `dozing`, heavy barrier, looks for work again;
- *               waker publishes work, light barrier, reads `dozing`
- *   E5 notice   parent arms frames and `attention`, heavy barrier, looks at
- *               done_seq again;  consumer stores done_seq, light barrier, reads
+ *   E4 doze     sleeper stores `dozing`, fence, looks for work again;
+ *               waker publishes work, fence, reads `dozing` (completion/fence.h)
+ *   E5 notice   parent arms frames and `attention`, fence, looks at
+ *               done_seq again;  consumer stores done_seq, fence, reads
  *               `attention`
  *   E6 cancel   whoever fails a run writes its text -> `failed_run` release;
  *               readers acquire -> read the text after the run's tasks ended
@@ -215,7 +215,7 @@ struct rpi_peer {
 #define RPI_ATTENTION_DEPS	 (1u << 2)
 #define RPI_ATTENTION_ROOM	 (1u << 3)
 /* Every run's notice is armed (rp_worker_fd(), a ring of the caller, callers that sleep
- * each time): set for good, so that both sides of E5 can do with a plain full fence. */
+ * each time): set for good. */
 #define RPI_ATTENTION_ALWAYS (1u << 4)
 #define RPI_ATTENTION_REPLY  (1u << 5)
 

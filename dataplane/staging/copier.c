@@ -121,7 +121,7 @@ static void sleep_for_reply(struct rpi_copier *copier, uint64_t seq)
 
 	atomic_fetch_or_explicit(&peer->attention, RPI_ATTENTION_REPLY,
 				 memory_order_acq_rel);
-	rpi_barrier_sleeper(plane->asym); /* E5 */
+	rpi_fence(); /* E5 */
 	if (replied(copier, seq) || fallen(copier))
 		return;
 	/* A test takes the bound away, so that a missed wake-up is a hang. */

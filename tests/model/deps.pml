@@ -10,9 +10,8 @@
  *
  * Checked: the sleeper does not sleep for ever.
  *
- *   -DFENCE  asym off
  * To be found faulty:
- *   -DNO_HEAVY        the sleeper has no barrier before it looks again
+ *   -DNO_FENCE        the peer has no fence before it looks at `attention`
  *   -DREGISTER_FIRST  the peer is asked to tell before the doze is announced
  */
 #ifndef TASKS
@@ -26,10 +25,10 @@ bool waiters;	 /* the peer's dep_waiters */
 bool attention; /* the peer's */
 bool pending;	 /* the sleeper's park; P2 is doze.pml's matter */
 
-#ifdef FENCE
-#define LIGHT done = fin
+#ifndef NO_FENCE
+#define FENCE done = fin
 #else
-#define LIGHT skip
+#define FENCE skip
 #endif
 
 inline rouse_sleeper(took)
@@ -58,7 +57,7 @@ active proctype peer()
 	do
 	:: fin < TASKS ->
 		atomic { fin - done < BUFFER -> fin++ };
-		LIGHT;
+		FENCE;
 		if
 		:: attention ->
 			/* tell_peers() */
@@ -110,9 +109,7 @@ active proctype sleeper()
 		dozing = true;
 		register_here();
 #endif
-#if !defined(FENCE) && !defined(NO_HEAVY)
-		done = fin;
-#endif
+		/* Its fence: all that it stored acts at once here. */
 		if
 		:: done == TASKS ->
 			if

@@ -2,7 +2,7 @@
 /*
  * E4: a worker process goes to sleep while others publish work for it.
  * chip/doze.c, chip/server.c, dispatch/rouse.[ch], dispatch/lane.c (publication),
- * completion/park.c, completion/barrier.h, control/worker/supervisor.c (let_go).
+ * completion/park.c, completion/fence.h, control/worker/supervisor.c (let_go).
  *
  * The memory is x86-TSO. Where a thread stores and then loads without a fence its
  * stores lie in a buffer that drains at any time: `published` is what the parent
@@ -13,14 +13,12 @@
  * Checked: no state without a successor in which the worker sleeps (each task is
  * executed, a stop is obeyed), one wake-up per announced doze, none without.
  *
- *   -DFENCE    asym off: both barriers are fences
  *   -DURING    the park blocks on a completion queue, not on the futex
- *   -DREFUSED  the kernel may refuse the heavy barrier: the sleep is short then
  *   -DSTOP_EARLY  stop comes while tasks may be outstanding
  * To be found faulty:
- *   -DNO_HEAVY    the sleeper has no barrier
- *   -DFENCE -DNO_LIGHT  only the sleeper has a fence
- *   -DNO_RECHECK  the sleeper does not look again after the announcement
+ *   -DNO_FENCE    only the sleeper has a fence
+ *   -DNO_RECHECK  the sleeper does not look again after the announcement (or, without
+ *                 a fence, may have looked before it)
  *   -DNO_PENDING  wake-ups are not sticky
  */
 #ifndef TASKS
@@ -43,30 +41,11 @@ bool announced; /* from the store of 1 to the sleeper's own exchange */
 bool roused;	/* this doze's wake-up was taken */
 
 /* The waker's end of E4. */
-#if defined(FENCE) && !defined(NO_LIGHT)
-#define LIGHT work = published
+#ifndef NO_FENCE
+#define FENCE work = published
 #else
-#define LIGHT skip
+#define FENCE skip
 #endif
-
-inline heavy(refused)
-{
-#if defined(NO_HEAVY)
-	skip
-#elif defined(FENCE)
-	skip /* own fence; the own stores here act at once */
-#else
-	if
-	:: true ->
-		/* Each CPU at its own time. */
-		work = published;
-		stop = stop_stored
-#ifdef REFUSED
-	:: true -> refused = true
-#endif
-	fi
-#endif
-}
 
 inline park_wake()
 {
@@ -103,17 +82,14 @@ inline rouse_sleeper(took)
 	fi
 }
 
-inline park_sleep(timed)
+inline park_sleep()
 {
 	asleep = true;
 	if
 	:: pending -> queued = false
 	:: else ->
 #ifdef URING
-		if
-		:: atomic { queued -> queued = false }
-		:: timed -> skip
-		fi
+		atomic { queued -> queued = false }
 #else
 		atomic {
 			if
@@ -121,10 +97,7 @@ inline park_sleep(timed)
 			:: else -> blocked = true
 			fi
 		};
-		if
-		:: !blocked -> skip
-		:: timed -> blocked = false
-		fi
+		!blocked
 #endif
 	fi;
 	asleep = false;
@@ -138,7 +111,7 @@ active proctype parent()
 	do
 	:: published < TASKS ->
 		atomic { published - work < BUFFER -> published++ }; /* E1 */
-		LIGHT;
+		FENCE;
 		if
 		:: dozing ->
 			work = published; /* an exchange drains */
@@ -158,7 +131,7 @@ active proctype stopper()
 	executed == TASKS;
 #endif
 	stop_stored = true;
-	/* rpi_rouse_all(): a barrier of either kind drains at least its own buffer. */
+	/* rpi_rouse_all(): its fence drains its own buffer. */
 	stop = stop_stored;
 	rouse_sleeper(took)
 }
@@ -185,8 +158,6 @@ end:
 
 active proctype worker()
 {
-	bool refused;
-
 	do
 	:: true ->
 		if
@@ -196,14 +167,12 @@ active proctype worker()
 			:: stop -> break
 			:: else
 			fi;
-			/* rpi_server_doze() */
+			/* rpi_server_doze(): the store and its fence */
 			atomic {
 				dozing = true;
 				announced = true;
 				roused = false
 			};
-			refused = false;
-			heavy(refused);
 			if
 #ifndef NO_RECHECK
 			:: work > executed || stop ->
@@ -217,7 +186,7 @@ active proctype worker()
 #else
 			:: true ->
 #endif
-				park_sleep(refused)
+				park_sleep()
 			fi;
 			atomic {
 				dozing = false;

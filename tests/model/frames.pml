@@ -17,13 +17,11 @@
  * outcome is collected once and is the right one, nobody hangs, nothing is begun
  * after the worker was closed, and then both frames are free.
  *
- *   -DFENCE     asym off
  *   -DFALL      the process may die at any moment
  *   -DDEADLINE  close may run out of time, and then kills; best with TURNS0 1
  *   -DTURNS0, -DTURNS1  runs of the two threads, 2 and 1
  * To be found faulty:
- *   -DFALL -DNO_HEAVY         the supervisor looks at the frames without a barrier
- *   -DFALL -DFENCE -DNO_LIGHT the submitter looks at `fall` without one
+ *   -DFALL -DNO_FENCE         the submitter looks at `fall` without a fence
  *   -DFALL -DNO_FALLEN_LOOK   the submitter does not look at `fall`
  *   -DNO_SECOND_LOOK	       nor at `closing` once it is admitted
  *   -DNO_SEIZURE	       runs are collected by whoever sees them done
@@ -90,10 +88,10 @@ bool closed;
 		fi                              \
 	}
 
-#if defined(FENCE) && !defined(NO_LIGHT)
-#define LIGHT(f) DRAIN(f)
+#ifndef NO_FENCE
+#define FENCE(f) DRAIN(f)
 #else
-#define LIGHT(f) skip
+#define FENCE(f) skip
 #endif
 
 #define OVER(f, seq) (seq_of[f] != (seq) || state[f] == FREE)
@@ -220,7 +218,7 @@ proctype submitter(byte self; byte turns)
 			unseen[f] = true
 		};
 		/* check_fallen() */
-		LIGHT(f);
+		FENCE(f);
 #ifndef NO_FALLEN_LOOK
 		if
 		:: fall == NONE
@@ -308,10 +306,6 @@ inline fall_down()
 	fall = STARTED;
 	dead = true;
 	fall = DONE;
-#if !defined(NO_HEAVY) && !defined(FENCE)
-	DRAIN(0);
-	DRAIN(1);
-#endif
 	finish_fallen(0, seen);
 	finish_fallen(1, seen)
 }

@@ -212,7 +212,7 @@ proctype supervisor()
 {
 	bool took;
 
-	fallen = true; /* RPI_FALL_OVER; the barrier is frames.pml's matter */
+	fallen = true; /* RPI_FALL_OVER; the fence is frames.pml's matter */
 	finish_fallen(0, took);
 	finish_fallen(1, took);
 #ifndef NO_WAKE_ALL

@@ -15,24 +15,19 @@
  * nobody armed. With ALWAYS: one announcement per run, and not before the run can
  * be collected: a loop that watches the descriptor collects all of them.
  *
- *   -DFENCE  asym off
  *   -DALWAYS notices are armed at acceptance for the descriptor; a loop reads it
  *   -DBLOCK  notices are armed for the waiter as runs are accepted (gate.armed)
  *   -DNO_LEADER  nobody waits beside that loop (for ALWAYS)
  *   -DNO_LOOKER  nobody looks at runs beside the leader or the loop
  * To be found faulty:
- *   -DNO_HEAVY	        the leader has no barrier before it looks again
+ *   -DNO_FENCE         a chip's look has no fence before it
+ *   -DLOOK_FIRST       the leader looks before it arms, not after that
  *   -DCLEAR_LATE       the attention bit goes after the notice was read
  *   -DCLEAR_FOR_GOOD   it is not set again when the other chip is still at work
- *   -DNO_FENCE         (with ALWAYS) no fence at acceptance
+ *   -DNO_SECOND_LOOK   (with ALWAYS) nobody looks once it is armed at acceptance
  *   -DSLEEP_ON_FINISHING  the leader sleeps although somebody is collecting
  *   -DARM_EARLY        (with ALWAYS) armed before the run counts as running
- *   -DBLOCK -DNO_LIGHT a chip's look has no fence before it
  */
-#ifdef BLOCK
-#define FENCE
-#endif
-
 #ifndef RUNS
 #define RUNS 2
 #endif
@@ -80,10 +75,10 @@ byte reaped;
 
 #define DRAIN(c) done[c] = fin[c]
 
-#if defined(FENCE) && !defined(NO_LIGHT)
-#define LIGHT(c) DRAIN(c)
+#ifndef NO_FENCE
+#define FENCE(c) DRAIN(c)
 #else
-#define LIGHT(c) skip
+#define FENCE(c) skip
 #endif
 
 /* RPI_ATTENTION_ALWAYS is set: the other bits decide nothing and are left out. */
@@ -93,16 +88,6 @@ byte reaped;
 #else
 #define ASK(c) attention[c] = true
 #endif
-
-inline heavy()
-{
-#if defined(FENCE) || defined(NO_HEAVY)
-	skip
-#else
-	DRAIN(0);
-	DRAIN(1)
-#endif
-}
 
 /* What a look that happens at one moment finds. */
 #define ALL_DONE \
@@ -228,7 +213,7 @@ active proctype submitter()
 			fi;
 			notice = notice | ARMED | FD
 		};
-#ifndef NO_FENCE
+#ifndef NO_SECOND_LOOK
 		/* The tasks may all have ended before the notice was armed, and
 		 * somebody may have collected the run before that. */
 		poll(seq, got);
@@ -262,28 +247,26 @@ end:
 		published[self] > fin[self] && fin[self] - done[self] < BUFFER ->
 		fin[self]++
 	   };
-	   LIGHT(self);
+	   FENCE(self);
 #ifndef LOOKS_ALWAYS
 	   if
 	   :: attention[self] ->
 #endif
-		/* fetch_and, then a fence: either drains. */
-#ifdef NO_LIGHT
-		skip;
-#elif !defined(CLEAR_LATE)
+#if !defined(LOOKS_ALWAYS) && !defined(CLEAR_LATE)
 		atomic {
 			DRAIN(self);
 			attention[self] = false
 		};
-#else
-		DRAIN(self);
 #endif
 		atomic {
 			seen_seq = notice_seq;
 			seen = notice
 		};
 #ifdef CLEAR_LATE
-		attention[self] = false;
+		atomic {
+			DRAIN(self);
+			attention[self] = false
+		};
 #endif
 		if
 		:: seen & ARMED ->
@@ -341,6 +324,20 @@ end:
 	od
 }
 
+/* poll_all() and rpi_run_poll() */
+inline look(seen_seq, left, got)
+{
+	atomic {
+		seen_seq = word_seq;
+		left = 0
+	};
+	poll(seen_seq, got);
+	atomic {
+		seen_seq = 0;
+		got = 0
+	}
+}
+
 /* sleep_for_run() with arm_run(), then disarm_run(): for each run in turn. */
 proctype leader()
 {
@@ -353,6 +350,9 @@ proctype leader()
 		/* It has the handle. */
 		word_seq > seq || (word_seq == seq && word_state != BUILDING);
 again:
+#ifdef LOOK_FIRST
+		look(seen_seq, left, got);
+#endif
 #ifndef BLOCK
 		/* Arms what the frame carries, which need not be `run` any more. */
 		atomic {
@@ -387,17 +387,10 @@ again:
 		:: else
 		fi;
 #endif
-		heavy();
-		/* poll_all() and rpi_run_poll() */
-		atomic {
-			seen_seq = word_seq;
-			left = 0
-		};
-		poll(seen_seq, got);
-		atomic {
-			seen_seq = 0;
-			got = 0
-		};
+		/* Its fence: all that it stored acts at once here. */
+#ifndef LOOK_FIRST
+		look(seen_seq, left, got);
+#endif
 		if
 		:: OVER(seq) -> goto out
 #ifndef SLEEP_ON_FINISHING

@@ -25,27 +25,24 @@
  * call that comes after a close, nor in any way once the closer has all requests; and
  * then what was accepted has its run.
  *
- *   -DFENCE    asym off: both barriers are fences
  *   -DCOUNT    requests, 1 or 2; only two use the free ring
  *   -DSUBMITTERS, -DTURNS  threads, 2 or 3, and calls of the first of them, 1 or 2; the
  *              others have one each
  *   -DEARLY    close comes at any time
  *   -DFALL     the processes may die at any time
- *   -DREFUSED  the kernel may refuse the heavy barrier: the sleep is short then
  *   -DPASS     the first thread copies after its calls: rpi_queue_pass()
  *   -DUNBOUND  the arguments of the last thread's call are refused
  *   -DSTALLS   an orchestration may never return; who waits for a free request is told
  *              of one, of a close and of a fall nevertheless
  * To be found faulty:
- *   -DNO_HEAVY            the dispatcher has no barrier before it looks again
- *   -DFENCE -DNO_LIGHT    only who goes to sleep has a fence
+ *   -DNO_FENCE            only who goes to sleep has a fence
  *   -DNO_RECHECK          the dispatcher does not look again after the announcement
  *   -DLOOK_FIRST          a submitter looks at `dozing` before it queues
  *   -DNO_TAKING           it clears `dozing` without an exchange
  *   -DNO_STOP_WAKE        the stop wakes nobody
  *   -DNO_ROOM_RECHECK     who waits for a request does not look again
  *   -DNO_ROOM_WAKE        who gives one back does not look for who waits
- *   -DSUBMITTERS=3 -DCOUNT=2 -DSTALLS -DNO_ROOM_HEAVY  who waits for one has no barrier
+ *   -DSUBMITTERS=3 -DCOUNT=2 -DSTALLS -DNO_ROOM_FENCE  who gives one back has no fence
  *   -DEARLY -DNO_CLOSING_LOOK  nor looks at `closing` before it sleeps
  *   -DFALL -DSTALLS -DNO_FALL_LOOK      nor at `fall`
  *   -DEARLY -DSTALLS -DNO_ROUSE         close does not rouse who waits
@@ -72,7 +69,7 @@ proctype submitter(byte self; byte first; byte last)
 {
 	byte call = first;
 	byte request, old, place, seen;
-	bool turned, took, timed, late;
+	bool turned, took, late;
 
 	do
 	:: true ->
@@ -87,7 +84,7 @@ proctype submitter(byte self; byte first; byte last)
 			:: else -> break
 			fi
 		fi;
-		take(self, request, turned, timed);
+		take(self, request, turned);
 		if
 		:: !request ->
 			atomic { queued_now(self) };
@@ -267,7 +264,7 @@ end_stall:
 active proctype dispatcher()
 {
 	byte request, call, old, place, seen;
-	bool took, timed;
+	bool took;
 
 	do
 	:: tail != front ->
@@ -298,23 +295,16 @@ active proctype dispatcher()
 			announced = true;
 			roused = false
 		};
-#ifndef NO_HEAVY
-		heavy(timed);
-#endif
 #ifndef NO_RECHECK
 		if :: tail != front || stop -> goto awake :: else fi;
 #endif
 		atomic { doze_futex = dozing };
 END(end_doze)
-		if
-		:: !doze_futex
-		:: timed -> doze_futex = false
-		fi;
+		!doze_futex;
 awake:
 		atomic {
 			dozing = false;
-			announced = false;
-			timed = false
+			announced = false
 		}
 again:
 		skip
@@ -371,8 +361,6 @@ END(end_building)
 	};
 	/* rpi_dispatcher_stop() */
 	stop = true;
-	heavy(took);
-	took = false;
 #ifndef NO_STOP_WAKE
 	wake_dispatcher(CLOSER, took);
 #endif

@@ -28,38 +28,32 @@ fi
 table() {
 	cat <<'TABLE'
 doze holds
-doze holds -DFENCE
 doze holds -DURING
-doze holds -DFENCE -DURING
-doze holds -DREFUSED
-doze holds -DREFUSED -DURING
 doze holds -DSTOP_EARLY
-doze holds -DSTOP_EARLY -DREFUSED -DURING
-doze fails -DNO_HEAVY
-doze fails -DNO_HEAVY -DURING
-doze fails -DFENCE -DNO_LIGHT
+doze holds -DSTOP_EARLY -DURING
+doze fails -DNO_FENCE
+doze fails -DNO_FENCE -DURING
 doze fails -DNO_RECHECK
 doze fails -DNO_PENDING
 deps holds
-deps holds -DFENCE
-deps fails -DNO_HEAVY
+deps fails -DNO_FENCE
 deps fails -DREGISTER_FIRST
-deps fails -DFENCE -DREGISTER_FIRST
 notice holds
-notice holds -DFENCE
 notice holds -DRUNS=3 -DNO_LOOKER
 notice holds -DALWAYS -DNO_LEADER
 notice holds -DALWAYS -DNO_LEADER -DNO_LOOKER -DRUNS=3
 notice holds -DALWAYS -DRUNS=1
 notice holds -DBLOCK
 notice holds -DBLOCK -DRUNS=3 -DNO_LOOKER
-notice fails -DNO_HEAVY
+notice fails -DNO_FENCE
+notice fails -DLOOK_FIRST
 notice fails -DCLEAR_LATE
 notice fails -DCLEAR_FOR_GOOD
 notice fails -DSLEEP_ON_FINISHING
 notice fails -DALWAYS -DNO_LEADER -DNO_FENCE
+notice fails -DALWAYS -DNO_LEADER -DNO_SECOND_LOOK
 notice fails -DALWAYS -DNO_LEADER -DARM_EARLY
-notice fails -DBLOCK -DNO_LIGHT
+notice fails -DBLOCK -DNO_FENCE
 reset holds
 reset holds -DCHIPS=3 -DRUNS=2
 reset fails -DNO_FOLLOW
@@ -85,8 +79,6 @@ gate fails -DSTAYS -DEARLY -DLOOK_ONLY
 gate fails -DBLOCK -DSTAYS -DEARLY -DLOOK_ONLY
 gate fails -DSTAYS -DEARLY -DEMPTY -DSLEEP_ON_BUILDING
 queue holds
-queue holds -DFENCE
-queue holds -DREFUSED
 queue holds -DPASS
 queue holds -DUNBOUND
 queue holds -DCOUNT=2 -DSTALLS
@@ -95,15 +87,14 @@ queue holds -DTURNS=1 -DFALL
 queue holds -DTURNS=1 -DEARLY -DSTALLS
 queue holds -DTURNS=1 -DFALL -DSTALLS
 queue holds -DSUBMITTERS=3 -DTURNS=1
-queue fails -DNO_HEAVY
-queue fails -DFENCE -DNO_LIGHT
+queue fails -DNO_FENCE
 queue fails -DNO_RECHECK
 queue fails -DLOOK_FIRST
 queue fails -DNO_TAKING
 queue fails -DNO_STOP_WAKE
 queue fails -DNO_ROOM_RECHECK
 queue fails -DNO_ROOM_WAKE
-queue fails -DSUBMITTERS=3 -DCOUNT=2 -DSTALLS -DNO_ROOM_HEAVY
+queue fails -DSUBMITTERS=3 -DCOUNT=2 -DSTALLS -DNO_ROOM_FENCE
 queue fails -DEARLY -DNO_CLOSING_LOOK
 queue fails -DFALL -DSTALLS -DNO_FALL_LOOK
 queue fails -DEARLY -DSTALLS -DNO_ROUSE
@@ -128,11 +119,10 @@ admission fails -DNO_ARRIVE_TRY
 frames holds
 frames holds -DTURNS1=2
 frames holds -DFALL
-frames holds -DFALL -DFENCE -DTURNS0=1
+frames holds -DFALL -DTURNS0=1
 frames holds -DDEADLINE -DTURNS0=1
 frames holds -DFALL -DDEADLINE -DTURNS0=1
-frames fails -DFALL -DNO_HEAVY
-frames fails -DFALL -DFENCE -DNO_LIGHT
+frames fails -DFALL -DNO_FENCE
 frames fails -DFALL -DNO_FALLEN_LOOK
 frames fails -DNO_SECOND_LOOK
 frames fails -DNO_SEIZURE

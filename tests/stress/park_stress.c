@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The whole sleep and wake protocol between two processes, over and over:
- *   waker    publish; light barrier; read the flag; wake if it is set
- *   sleeper  set the flag; heavy barrier; look again; sleep
+ *   waker    publish; fence; read the flag; wake if it is set
+ *   sleeper  set the flag; fence; look again; sleep
  * with delays of random length before each step. A sleep is limited to some
  * seconds: one that runs out while work is there is a lost wake-up.
  *
  * park_stress [-n hand-offs] [-s seed] [-t sleep limit, ms] [-b]
- * -b leaves the barriers out: then wake-ups must get lost, or this test could not
+ * -b leaves the fences out: then wake-ups must get lost, or this test could not
  * fail. Only a hint on a machine that keeps the order by luck.
  */
 #ifndef _GNU_SOURCE
@@ -27,7 +27,7 @@
 
 #include <ringplane/error.h>
 
-#include "completion/barrier.h"
+#include "completion/fence.h"
 #include "completion/park.h"
 
 /* All written by both sides; each block on lines of its own. */
@@ -50,7 +50,6 @@ struct shared {
 struct run {
 	enum rpi_park_engine engine;
 	bool waker_ring;
-	bool asym;
 	bool broken;
 	uint64_t handoff_count;
 	uint64_t seed;
@@ -93,7 +92,7 @@ static void give(struct player *p, uint64_t seq)
 	if (p->run->broken)
 		atomic_signal_fence(memory_order_seq_cst);
 	else
-		rpi_barrier_light(p->run->asym);
+		rpi_fence();
 	if (!atomic_load_explicit(&to->asleep, memory_order_relaxed))
 		return;
 	/* Of several wakers one would take the flag. */
@@ -136,8 +135,8 @@ static void take(struct player *p, uint64_t seq)
 		/* B1. */
 		if (p->run->broken)
 			atomic_signal_fence(memory_order_seq_cst);
-		else if (!rpi_barrier_sleeper(p->run->asym))
-			me->failed_count++;
+		else
+			rpi_fence();
 		if (has_work(p, seq)) {
 			/* A waker has the flag: its wake-up is on the way, or here. */
 			if (!atomic_exchange_explicit(&me->asleep, 0,
@@ -203,14 +202,11 @@ static int play_side(const struct run *run, struct shared *shared,
 	rpi_park_disown(&park[!me]);
 	if (!ret)
 		ret = rpi_waker_init(&player.waker, run->engine, run->waker_ring);
-	if (!ret && run->asym)
-		ret = rpi_barrier_setup();
 	if (ret) {
 		fprintf(stderr, "side %u: %s\n", me, strerror(-ret));
 		return ret;
 	}
 	pin_side(me);
-	/* Nobody uses a light barrier before both are registered. */
 	atomic_fetch_add(&shared->ready_count, 1);
 	while (atomic_load(&shared->ready_count) < 2)
 		usleep(100);
@@ -241,10 +237,6 @@ static int run_one(const struct run *run)
 		printf("skipped, missing: %s\n", rp_last_error());
 		return 77;
 	}
-	if (run->asym && rpi_barrier_setup()) {
-		printf("skipped, missing: membarrier GLOBAL_EXPEDITED\n");
-		return 77;
-	}
 	fflush(stdout);
 	child = fork();
 	if (child < 0)
@@ -264,10 +256,7 @@ static int run_one(const struct run *run)
 	printf("%-8s %-9s %-5s hand-offs %" PRIu64 " sleeps %" PRIu64 " close %" PRIu64
 	       " wakes %" PRIu64 " lost %" PRIu64 " failed %" PRIu64 " (%.1f s)\n",
 	       rpi_park_engine_name(&park[0]), run->waker_ring ? "ring" : "direct",
-	       run->broken ? "none"
-	       : run->asym ? "asym"
-			   : "fence",
-	       2 * run->handoff_count,
+	       run->broken ? "none" : "fence", 2 * run->handoff_count,
 	       shared->side[0].sleep_count + shared->side[1].sleep_count,
 	       shared->side[0].close_count + shared->side[1].close_count,
 	       shared->side[0].wake_count + shared->side[1].wake_count, lost, failed,
@@ -282,11 +271,11 @@ int main(int argc, char **argv)
 {
 	static const struct {
 		enum rpi_park_engine engine;
-		bool waker_ring, asym;
+		bool waker_ring;
 	} variants[] = {
-		{ RPI_PARK_FUTEX, false, false }, { RPI_PARK_FUTEX, false, true },
-		{ RPI_PARK_URING, false, false }, { RPI_PARK_URING, false, true },
-		{ RPI_PARK_URING, true, false },
+		{ RPI_PARK_FUTEX, false },
+		{ RPI_PARK_URING, false },
+		{ RPI_PARK_URING, true },
 	};
 	struct run run = { .handoff_count = 20000, .limit_ns = UINT64_C(5000000000) };
 	int option, bad = 0;
@@ -317,7 +306,6 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
 		run.engine = variants[i].engine;
 		run.waker_ring = variants[i].waker_ring;
-		run.asym = variants[i].asym;
 		bad += run_one(&run) == 1;
 	}
 	return bad ? 1 : 0;
