@@ -19,46 +19,41 @@
  * next for none. */
 #define BATCH 16
 
-/* The caller has nothing to do but to call: the chips choose. */
-#define TOKENS(text, how, n)                                                 \
-	{                                                                    \
-		.name = "decode." text, .way = (how), .figure = DECODE_TIME, \
-		.chips = (n), .chooser = CHOOSER_CHIP                        \
+#define CASE(text, how, what, n, who, policy)                                         \
+	{                                                                             \
+		.name = "decode." text, .way = (how), .figure = (what), .chips = (n), \
+		.chooser = CHOOSER_##who, .wait = RP_WAIT_##policy                    \
 	}
+#define TOKENS(text, how, n, who) CASE(text, how, DECODE_TIME, n, who, HYBRID)
 /* Asleep while it waits, so that its CPU time is what it spends on calls. */
-#define OVERHEAD(text, how)                                                     \
-	{                                                                       \
-		.name = "decode." text ".overhead", .way = (how),               \
-		.figure = DECODE_OVERHEAD, .chips = 1, .chooser = CHOOSER_CHIP, \
-		.wait = RP_WAIT_BLOCK                                           \
-	}
-#define WALL(text, how, n, policy)                                           \
-	{                                                                    \
-		.name = "decode." text, .way = (how), .figure = DECODE_WALL, \
-		.chips = (n), .chooser = CHOOSER_CHIP, .wait = (policy)      \
-	}
+#define OVERHEAD(text, how) CASE(text ".overhead", how, DECODE_OVERHEAD, 1, CHIP, BLOCK)
+#define WALL(text, how)	    CASE(text ".wall", how, DECODE_WALL, 1, CHIP, SPIN)
 
-/* In the order of their turns: the limit next to what is held against it. */
+/* In the order of their turns: the limit next to what is held against it. Where chips
+ * choose the caller has nothing to do but to call, with two tokens in flight. */
 static const struct decode_variant variants[] = {
 	{ .name = SINGLE, .way = DECODE_SINGLE, .figure = DECODE_TIME },
-	TOKENS("persistent.reset.tokens", DECODE_RESET, 2),
-	TOKENS("persistent.keep.tokens", DECODE_KEEP, 2),
-	TOKENS("prepared.tokens", DECODE_PREPARED, 2),
-	TOKENS("oneshot.tokens", DECODE_ONESHOT, 2),
-	TOKENS("persistent.reset.tokens.1chip", DECODE_RESET, 1),
-	{ .name = "decode.persistent.reset.tokens.host",
-	  .way = DECODE_RESET,
-	  .chips = 1,
-	  .chooser = CHOOSER_HOST },
+	TOKENS("persistent.reset.tokens", DECODE_RESET, 2, CHIP),
+	TOKENS("persistent.keep.tokens", DECODE_KEEP, 2, CHIP),
+	TOKENS("prepared.tokens", DECODE_PREPARED, 2, CHIP),
+	TOKENS("oneshot.tokens", DECODE_ONESHOT, 2, CHIP),
+	TOKENS("persistent.reset.tokens.1chip", DECODE_RESET, 1, CHIP),
+	TOKENS("persistent.reset.tokens.host", DECODE_RESET, 2, HOST),
+	TOKENS("persistent.reset.tokens.host.1chip", DECODE_RESET, 1, HOST),
+	TOKENS("persistent.reset.tokens.callback", DECODE_RESET, 2, CALLBACK),
 	OVERHEAD("persistent.reset", DECODE_RESET),
 	OVERHEAD("persistent.keep", DECODE_KEEP),
 	OVERHEAD("prepared", DECODE_PREPARED),
 	OVERHEAD("oneshot", DECODE_ONESHOT),
-	WALL("persistent.reset.wall", DECODE_RESET, 1, RP_WAIT_SPIN),
-	WALL("persistent.keep.wall", DECODE_KEEP, 1, RP_WAIT_SPIN),
-	WALL("prepared.wall", DECODE_PREPARED, 1, RP_WAIT_SPIN),
-	WALL("oneshot.wall", DECODE_ONESHOT, 1, RP_WAIT_SPIN),
-	WALL("persistent.reset.wall.2chips", DECODE_RESET, 2, RP_WAIT_HYBRID),
+	/* Its CPU goes to the chips while it waits, as far as there are too few. */
+	CASE("persistent.reset.overhead.2chips", DECODE_RESET, DECODE_OVERHEAD, 2, CHIP,
+	     HYBRID),
+	WALL("persistent.reset", DECODE_RESET),
+	WALL("persistent.keep", DECODE_KEEP),
+	WALL("prepared", DECODE_PREPARED),
+	WALL("oneshot", DECODE_ONESHOT),
+	CASE("persistent.reset.wall.host", DECODE_RESET, DECODE_WALL, 1, HOST, SPIN),
+	CASE("persistent.reset.wall.2chips", DECODE_RESET, DECODE_WALL, 2, CHIP, HYBRID),
 };
 
 /* Who waits for a token asleep spends at least a sleep on it. */

@@ -11,8 +11,8 @@
 #include "clock.h"
 #include "fail.h"
 
-#define DEPTH	    2
-#define PROBE_COUNT 200
+#define DEPTH	   2
+#define PROBE_RUNS 200
 /* What a chip has by default, and what it needs beside the model in a larger one. */
 #define DEVICE_BYTES ((size_t)1 << 30)
 #define SPARE_BYTES  ((size_t)320 << 20)
@@ -383,18 +383,9 @@ const float *engine_logits(const struct engine *e)
 	return e->logits;
 }
 
-int engine_costs(struct engine *e, struct engine_costs *out)
+void engine_costs(const struct engine *e, struct engine_costs *out)
 {
-	struct rp_worker_stats stats = { .size = sizeof(stats) };
-	int err = e->worker ? decode_pass(rp_worker_get_stats(e->worker, &stats)) : 0;
-
-	if (err)
-		return err;
 	*out = e->costs;
-	out->bytes_in = stats.bytes_to_device;
-	out->bytes_out = stats.bytes_from_device;
-	out->window_bytes = stats.window_bytes_reset;
-	return 0;
 }
 
 static int ascending(const void *a, const void *b)
@@ -404,33 +395,49 @@ static int ascending(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int probe(struct engine *e, int32_t window, int64_t *median_out)
+static int probe(struct engine *e, enum probe_with with, int64_t *median_out)
 {
-	const struct rp_arg arg = rp_arg_i32(window);
-	int64_t ns[PROBE_COUNT];
+	struct rp_run_config config;
+	int64_t ns[PROBE_RUNS];
 	int err = 0;
 
-	for (int i = 0; i < PROBE_COUNT && !err; i++) {
+	rp_run_config_init(&config);
+	config.tag = with;
+	for (int i = 0; i < PROBE_RUNS && !err; i++) {
 		ns[i] = now_ns();
-		err = decode_pass(
-			rp_worker_run(e->worker, e->programs.probe, &arg, 1, NULL));
+		err = decode_pass(rp_worker_run(e->worker, e->programs.probe, e->args,
+						e->programs.decode_count, &config));
 		ns[i] = now_ns() - ns[i];
 	}
 	if (err)
 		return err;
-	qsort(ns, PROBE_COUNT, sizeof(ns[0]), ascending);
-	*median_out = ns[PROBE_COUNT / 2];
+	qsort(ns, PROBE_RUNS, sizeof(ns[0]), ascending);
+	*median_out = ns[PROBE_RUNS / 2];
 	return 0;
 }
 
 int engine_probe(struct engine *e, struct engine_probe *out)
 {
-	int64_t both;
-	int err = probe(e, 0, &out->fixed_ns);
+	struct rp_worker_stats before = { .size = sizeof(before) }, after = before;
+	int64_t ns[PROBE_COUNT];
+	int err = 0;
 
+	for (int with = PROBE_EMPTY; with < PROBE_COUNT && !err; with++) {
+		err = decode_pass(rp_worker_get_stats(e->worker, &before));
+		if (!err)
+			err = probe(e, (enum probe_with)with, &ns[with]);
+	}
 	if (!err)
-		err = probe(e, 1, &both);
-	if (!err)
-		out->window_ns = both > out->fixed_ns ? both - out->fixed_ns : 0;
-	return err;
+		err = decode_pass(rp_worker_get_stats(e->worker, &after));
+	if (err)
+		return err;
+	out->fixed_ns = ns[PROBE_EMPTY];
+	out->window_ns = ns[PROBE_WINDOWS] - ns[PROBE_EMPTY];
+	out->argument_ns = ns[PROBE_ALL] - ns[PROBE_WINDOWS];
+	out->bytes_in = (after.bytes_to_device - before.bytes_to_device) / PROBE_RUNS;
+	out->bytes_out =
+		(after.bytes_from_device - before.bytes_from_device) / PROBE_RUNS;
+	out->window_bytes =
+		(after.window_bytes_reset - before.window_bytes_reset) / PROBE_RUNS;
+	return 0;
 }

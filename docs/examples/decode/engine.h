@@ -30,15 +30,17 @@ struct engine_costs {
 	uint64_t dispatches;
 	int64_t wall_ns; /* from a submit to its outcome, or to the next submit's */
 	int64_t chip_ns; /* of that, the slowest chip's entry */
-	/* Of the worker there is: */
-	uint64_t bytes_in, bytes_out; /* copied for arguments, prefill's too */
-	uint64_t window_bytes;	      /* zeroed */
 };
 
-/* What a dispatch costs that does nothing, in ns: medians of some hundred. */
+/* What a dispatch costs whose entries do nothing, in ns: medians of some hundred, one
+ * after the other. Differences may be below 0, by noise. */
 struct engine_probe {
-	int64_t fixed_ns;  /* without windows */
-	int64_t window_ns; /* what they add: reset, or allocation and release */
+	int64_t fixed_ns;    /* without windows and arguments */
+	int64_t window_ns;   /* what those add: reset, or allocation and release */
+	int64_t argument_ns; /* and these: checks and copies */
+	/* Of one dispatch with all of it. */
+	uint64_t bytes_in, bytes_out; /* copied for arguments */
+	uint64_t window_bytes;	      /* zeroed */
 };
 
 /* checkpoint: outlives the engine. 0 or negative errno with a line. */
@@ -64,9 +66,9 @@ int engine_take(struct engine *engine, int32_t *token_out);
 /* After a token was taken where the host or a callback chooses: vocab_size logits. */
 const float *engine_logits(const struct engine *engine);
 
-int engine_costs(struct engine *engine, struct engine_costs *costs_out);
+void engine_costs(const struct engine *engine, struct engine_costs *costs_out);
 
-/* Nothing may be in flight, and not one-shot. */
+/* Nothing may be in flight, and not one-shot. The logits are gone after it. */
 int engine_probe(struct engine *engine, struct engine_probe *probe_out);
 
 #endif

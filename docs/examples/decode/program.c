@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include <ringplane/run.h>
+#include <ringplane/worker.h>
 
 #include "fail.h"
 
@@ -97,18 +98,15 @@ static int run_callback(struct rp_run *run, const struct program_set *set,
 }
 
 /* The same task on every chip, on its own shard. */
-static int orchestrate_decode(struct rp_run *run, const struct rp_arg *args, size_t nargs,
-			      void *user)
+static int send_decode(struct rp_run *run, const struct program_set *set,
+		       const struct rp_arg *args, uint32_t entry)
 {
-	const struct program_set *set = user;
 	bool chips_choose = set->chooser == CHOOSER_CHIP;
 	struct rp_arg task_args[TASK_COUNT_MAX];
-	struct rp_task task = { .args = task_args };
+	struct rp_task task = { .entry = entry, .args = task_args };
 	struct rp_domain *domain;
 	int err = rp_run_domain(run, &set->decode_domain, &domain);
 
-	(void)nargs;
-	task.entry = chips_choose;
 	task.arg_count = chips_choose ? TASK_LOGITS : TASK_COUNT_MAX;
 	task_args[TASK_TOKENS] = args[PARAM_TOKEN];
 	for (task.chip = 0; task.chip < set->head.chips && !err; task.chip++) {
@@ -124,15 +122,26 @@ static int orchestrate_decode(struct rp_run *run, const struct rp_arg *args, siz
 		if (!err)
 			err = rp_run_task(run, &task);
 	}
+	return err;
+}
+
+static int orchestrate_decode(struct rp_run *run, const struct rp_arg *args, size_t nargs,
+			      void *user)
+{
+	const struct program_set *set = user;
+	int err = send_decode(run, set, args, set->chooser == CHOOSER_CHIP);
+
+	(void)nargs;
 	if (!err && set->chooser == CHOOSER_CALLBACK)
 		err = run_callback(run, set, args);
 	return err;
 }
 
-/* What a decode costs without its arguments and its work; 0: and without its windows. */
+/* What a decode costs without its work. */
 static int orchestrate_probe(struct rp_run *run, const struct rp_arg *args, size_t nargs,
 			     void *user)
 {
+	const uint64_t with = rp_run_get_config(run)->tag;
 	const struct program_set *set = user;
 	struct rp_arg task_arg;
 	struct rp_task task = { .args = &task_arg };
@@ -140,7 +149,9 @@ static int orchestrate_probe(struct rp_run *run, const struct rp_arg *args, size
 	int err = 0;
 
 	(void)nargs;
-	if (args[0].u.scalar.value.i32) {
+	if (with == PROBE_ALL)
+		return send_decode(run, set, args, 0);
+	if (with == PROBE_WINDOWS) {
 		err = rp_run_domain(run, &set->decode_domain, &domain);
 		if (err)
 			return err;
@@ -230,7 +241,6 @@ int program_set_create(struct program_set *set)
 	const struct rp_callback callback = { .name = "choose",
 					      .fn = callback_choose,
 					      .user = &set->head.sampler };
-	static const struct rp_param window = SCALAR("window", RP_INT32);
 	struct rp_param params[PARAM_DECODE_COUNT_MAX];
 	struct rp_program_desc desc;
 	int err;
@@ -260,8 +270,6 @@ int program_set_create(struct program_set *set)
 		err = rp_program_create(&desc, &set->decode);
 
 	desc.name = "probe";
-	desc.params = &window;
-	desc.param_count = 1;
 	desc.entries = nothing;
 	desc.entry_count = 1;
 	desc.callbacks = NULL;

@@ -51,6 +51,14 @@ struct report_row {
 	int64_t ns;    /* that its entry took */
 };
 
+/* What probe's tasks have of decode's, as the tag of the run says. */
+enum probe_with {
+	PROBE_EMPTY,
+	PROBE_WINDOWS,
+	PROBE_ALL, /* windows and arguments */
+	PROBE_COUNT,
+};
+
 /* Buffers of the domain, by their index. */
 enum window_buffer {
 	WINDOW_ARRIVED, /* int32: a cell for each kind of meeting and rank */
@@ -71,7 +79,7 @@ struct program_set {
 	struct shard_head head; /* chip 0's */
 	enum chooser chooser;
 	struct rp_program *prefill, *decode, *probe;
-	uint32_t decode_count; /* its parameters */
+	uint32_t decode_count; /* its parameters, and probe's */
 
 	/* Made once, because each dispatch needs them. */
 	struct shard_layout layouts[CHIPS_MAX];
@@ -92,7 +100,7 @@ int entry_nothing(struct rp_chip *chip, const struct rp_arg *args, size_t nargs)
 int callback_choose(struct rp_callback_context *context, const struct rp_arg *args,
 		    size_t nargs, void *user);
 
-/* Arguments of every task but probe's. */
+/* Arguments of tasks. */
 enum task_arg {
 	TASK_WEIGHTS,
 	TASK_STATE,
