@@ -30,3 +30,16 @@ void check_near(const char *file, int line, double got, double want)
 	print_error("%.17g, expected %.17g\n", got, want);
 	_fail(file, line);
 }
+
+static size_t skipped;
+
+void check_skip(const char *file, int line)
+{
+	skipped++;
+	_skip(file, line);
+}
+
+int check_status(int failed, size_t count)
+{
+	return !failed && skipped == count ? 77 : failed;
+}

@@ -28,4 +28,13 @@ void check_ok(const char *file, int line, int err);
 void check_near(const char *file, int line, double got, double want);
 #define assert_near(got, want) check_near(__FILE__, __LINE__, (got), (want))
 
+/* cmocka's skip(), counted for check_status(). */
+void check_skip(const char *file, int line);
+#undef skip
+#define skip() check_skip(__FILE__, __LINE__)
+
+/* What main() returns where all of a group's `count` cases may be skipped: how many
+ * failed, or 77, by which ctest knows a test that has tested nothing. */
+int check_status(int failed, size_t count);
+
 #endif

@@ -222,5 +222,5 @@ int main(void)
 	/* Ends a hang; nothing here takes a tenth of it. */
 	alarm(280);
 	load();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return check_status(cmocka_run_group_tests(tests, NULL, NULL), COUNT(tests));
 }

@@ -260,7 +260,9 @@ int main(void)
 		TEST(a_thread_without_a_free_number_sleeps_all_the_same),
 	};
 
-	return cmocka_run_group_tests_name("park_entrance", tests, NULL, NULL);
+	return check_status(
+		cmocka_run_group_tests_name("park_entrance", tests, NULL, NULL),
+		COUNT(tests));
 }
 
 #else

@@ -18,7 +18,7 @@ if ! command -v clang >/dev/null ||
 	! echo 'int LLVMFuzzerTestOneInput(const char *b, long n); int LLVMFuzzerTestOneInput(const char *b, long n) { return b && n ? 0 : 0; }' |
 		clang "$sanitize" -x c - -o "$dir/probe" 2>/dev/null; then
 	echo "skipped: no clang with libFuzzer here"
-	exit 0
+	exit 77
 fi
 
 cd "$source_dir"
