@@ -120,7 +120,7 @@ static void a_directory_is_made_with_its_parents(void **state)
 static void one_that_can_not_be_had_is_told(void **state)
 {
 	struct place_bed place;
-	char path[256];
+	char path[256], longest[5000];
 
 	(void)state;
 	place_open(&place);
@@ -134,6 +134,14 @@ static void one_that_can_not_be_had_is_told(void **state)
 	place.config.capture.output_dir = "/proc/ringplane";
 	assert_int_equal(run(&place), -ENOENT);
 	assert_says("/proc/ringplane");
+	/* One name that no file system takes, and a path that no call does. */
+	snprintf(longest, sizeof(longest), "/tmp/%0300d", 0);
+	place.config.capture.output_dir = longest;
+	assert_int_equal(run(&place), -ENAMETOOLONG);
+	memset(longest, '/', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = 0;
+	assert_int_equal(run(&place), -ENAMETOOLONG);
+	assert_says("rp_worker_submit");
 	/* What was refused did not run, and the worker goes on. */
 	place.config.capture.output_dir = place.files.dir;
 	assert_ok(run(&place));

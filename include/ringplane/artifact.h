@@ -40,6 +40,7 @@ extern "C" {
  *            -ENOEXEC  the dynamic linker refuses it; the line has its reason
  *            -ENOENT   no such file; it has no RP_PROGRAM_OBJECT
  *            -ELOOP    a symbolic link
+ *            -EIO      it became shorter while it was read
  *            -ENOMEM, -EMFILE  also what open() and read() say
  */
 RP_API int rp_program_import(const char *object, struct rp_program **program_out);
@@ -81,6 +82,7 @@ RP_API int rp_program_save(const struct rp_program *program, const char *dir);
  *            -EBADMSG     the object has other bytes than the manifest says
  *            -ENOEXEC     the dynamic linker refuses it; the line has its reason
  *            -ELOOP       the manifest or the object is a symbolic link
+ *            -EIO         one of them became shorter while it was read
  *            -ENOMEM, -EMFILE  also what open() and read() say
  * Spec       004, The CompiledProgram contract (from_dir)
  */

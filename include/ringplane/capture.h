@@ -74,7 +74,8 @@ struct rp_capture {
 	bool enable_scope_stats;
 
 	/* Where to; made if it is not there, with its parents. Needed with any flag.
-	 * Read during the call that it is given to. */
+	 * Longer than the system takes, it is refused with -ENAMETOOLONG. Read during
+	 * the call that it is given to. */
 	const char *output_dir;
 
 	/* The most that dump_args writes of one tensor, in bytes: its first elements. 0:
