@@ -8,7 +8,8 @@
 # deps.sh bench    what rpbench peers compares with, and what draws the plots of a report
 # deps.sh ci       what builds, tests, documents and checks the sources
 # deps.sh extra    and what some of the tests do without: those of bench, a browser that
-#                  opens the report, what reads the graphs of captures
+#                  opens the report, what reads the graphs of captures and the
+#                  layout of structs
 #
 # RINGPLANE_DEPS=no leaves the machine alone.
 set -euo pipefail
@@ -26,7 +27,7 @@ bench_packages=(
 ci_packages=(
 	git=git clang=clang clang-format=clang-format clang-tidy=clang-tidy
 	libclang-rt-dev cppcheck=cppcheck spin=spin setarch=util-linux)
-extra_packages=(chromium=chromium dot=graphviz)
+extra_packages=(chromium=chromium dot=graphviz gdb=gdb)
 case ${1:-build} in
 build) ;;
 test) packages+=("${test_packages[@]}") ;;
