@@ -31,11 +31,14 @@ refuses '--steps: "-1", expected a number from 0 to' --steps -1
 refuses '--steps: "", expected a number from 0 to' --steps ''
 refuses '--seed: "9223372036854775808", expected a number from' \
 	--seed 9223372036854775808
-refuses '--temperature: "-1", expected 0 or more' --temperature -1
-refuses '--temperature: "nan", expected 0 or more' --temperature nan
-refuses '--temperature: "", expected 0 or more' --temperature ''
+refuses '--temperature: "-1", expected a finite number, 0 or more' --temperature -1
+refuses '--temperature: "nan", expected a finite number, 0 or more' --temperature nan
+refuses '--temperature: "inf", expected a finite number, 0 or more' --temperature inf
+refuses '--temperature: "1e39", expected a finite number, 0 or more' --temperature 1e39
+refuses '--temperature: "", expected a finite number, 0 or more' --temperature ''
 refuses '--top-p: "0", expected above 0, at most 1' --top-p 0
 refuses '--top-p: "1.5", expected above 0' --top-p 1.5
+refuses '--top-p: "inf", expected above 0, at most 1' --top-p inf
 # Nothing is left of it in a float, which would let all pass.
 refuses '--top-p: "1e-300", expected above 0' --top-p 1e-300
 refuses '--wait: "sleep", expected one of hybrid, spin, block' --wait sleep
@@ -44,7 +47,11 @@ refuses '--sample: "dice", expected one of host, callback, chip' --sample dice
 refuses 'without --tokenizer, expected both' --model /nowhere/model.bin
 refuses 'without --model, expected both' --tokenizer /nowhere/tok.bin
 refuses '/nowhere/model.bin' --model /nowhere/model.bin --tokenizer /nowhere/tok.bin
-refuses '--prompt: 14 tokens, expected at most 13: steps' --steps 13
+refuses '--prompt: 14 tokens, expected at most 13: steps' --steps 13 \
+	--prompt 'Once upon a time'
+# It names no option that was not given.
+refuses 'no --prompt, so that it is "Once upon a time": 14 tokens, expected at most 6' \
+	--steps 6
 # Its tokens are not counted first, which would take minutes.
 refuses 'tokens or more, expected at most 512: steps' --steps 0 \
 	--prompt "$(printf '%0100000d' 0)"
@@ -66,7 +73,8 @@ for where in /dev/full '&-'; do
 done
 
 first=$("$decode" --ids --steps 30 --chips 1 2>/dev/null)
-for options in '--chips 2' '--chips 4 --no-persistent' '--chips 2 --no-reset --wait block' \
+for options in '--chips 2' '--chips 4 --no-persistent' \
+	'--chips 2 --no-persistent --no-reset' '--chips 2 --no-reset --wait block' \
 	'--chips 2 --wait spin' '--chips 1 --wait spin --no-persistent' \
 	'--chips 3 --chips 2 --wait spin --wait hybrid' '--chips 2 --weights host' \
 	'--chips 4 --sample chip' '--chips 2 --sample callback'; do

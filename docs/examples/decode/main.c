@@ -60,8 +60,11 @@ static int encode(const struct options *o, const struct checkpoint *model,
 	if (count > limit) {
 		free(tokens);
 		return decode_fail(-ERANGE,
-				   "--prompt: %zu tokens%s, expected at most %zu: steps, "
-				   "or the model's seq_len",
+				   "%s: %zu tokens%s, expected at most %zu: steps, or "
+				   "the model's seq_len",
+				   o->prompt_is_ours ? "no --prompt, so that it is "
+						       "\"Once upon a time\""
+						     : "--prompt",
 				   count, counted ? "" : " or more", limit);
 	}
 	*tokens_out = tokens;

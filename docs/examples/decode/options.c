@@ -136,7 +136,7 @@ static int read_numbers(struct options *o, char *const *text)
 		err = read_whole("--seed", text[TEXT_SEED], INT64_MIN, INT64_MAX, &seed);
 	if (!err)
 		err = read_real("--temperature", text[TEXT_TEMPERATURE], 0, FLT_MAX,
-				"0 or more", &sampler->temperature);
+				"a finite number, 0 or more", &sampler->temperature);
 	if (!err)
 		err = read_real("--top-p", text[TEXT_TOP_P], FLT_TRUE_MIN, 1,
 				"above 0, at most 1", &sampler->top_p);
@@ -210,7 +210,9 @@ int options_parse(struct options *o, int argc, const char **argv)
 		  "allocate and release them with each", NULL },
 		{ "reset", 0, POPT_ARG_VAL, &raw.reset, 1,
 		  "zero them between dispatches (default)", NULL },
-		{ "no-reset", 0, POPT_ARG_VAL, &raw.reset, 0, "leave them as they are",
+		{ "no-reset", 0, POPT_ARG_VAL, &raw.reset, 0,
+		  "leave them as they are (one that is allocated anew is zero all the "
+		  "same: no effect with --no-persistent)",
 		  NULL },
 		{ "wait", 'w', POPT_ARG_STRING, NULL, TEXT_WAIT,
 		  "how all sides wait (hybrid)", "spin|hybrid|block" },
@@ -220,7 +222,7 @@ int options_parse(struct options *o, int argc, const char **argv)
 		{ "sample", 0, POPT_ARG_STRING, NULL, TEXT_SAMPLE,
 		  "who chooses the next token (host)", "host|callback|chip" },
 		{ "temperature", 't', POPT_ARG_STRING, NULL, TEXT_TEMPERATURE,
-		  "0: the best token each time (0)", "T" },
+		  "0: the best token each time, whatever --top-p and --seed (0)", "T" },
 		{ "top-p", 'p', POPT_ARG_STRING, NULL, TEXT_TOP_P,
 		  "only the likeliest that sum up to this (1)", "P" },
 		{ "seed", 's', POPT_ARG_STRING, NULL, TEXT_SEED, "of the coins (1)",
@@ -252,8 +254,9 @@ int options_parse(struct options *o, int argc, const char **argv)
 	poptFreeContext(context);
 	o->model = take(&raw, TEXT_MODEL);
 	o->tokenizer = take(&raw, TEXT_TOKENIZER);
-	o->prompt = raw.text[TEXT_PROMPT] ? take(&raw, TEXT_PROMPT)
-					  : strdup("Once upon a time");
+	o->prompt_is_ours = !raw.text[TEXT_PROMPT];
+	o->prompt = o->prompt_is_ours ? strdup("Once upon a time")
+				      : take(&raw, TEXT_PROMPT);
 	for (int i = 0; i < TEXT_COUNT; i++)
 		free(raw.text[i]);
 	if (!err && !o->prompt)

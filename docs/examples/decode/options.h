@@ -10,6 +10,7 @@
 struct options {
 	char *model, *tokenizer; /* NULL: one that is made up */
 	char *prompt;
+	bool prompt_is_ours; /* the user gave none */
 	int32_t steps;
 	bool ids;	     /* print token ids, no text */
 	int cpus[CHIPS_MAX]; /* that engine.chip_cpus names, if it names any */
