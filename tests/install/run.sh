@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs the library into a prefix of its own, moves that away, and lets a C and a
-# C++ program use it: by find_package() and by pkg-config, shared and static. Then the
-# program of the README, and what the shared library exports and needs.
+# C++ program, and that of the README, use it: by find_package() and by pkg-config, shared
+# and static. Then what the shared library exports and needs.
 #
 # run.sh SOURCE_DIR BUILD_DIR CC CXX LIBDIR
 set -euo pipefail
@@ -21,10 +21,22 @@ mv "$dir/first" "$dir/prefix"
 lib=$dir/prefix/$libdir
 version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/ringplane.pc")
 
+# The program of the README, which says what it prints.
+awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source_dir/README.md" >"$dir/first.c"
+[ -s "$dir/first.c" ] || fail "README.md has no C program"
+want=$(sed -n 's/.*printf(.*\/\* \(.*\) \*\/$/\1/p' "$dir/first.c")
+# first PROGRAM
+first()
+{
+	local said
+	said=$("$1") || fail "the README's program ended with $?"
+	[ "$said" = "$want" ] || fail "the README's program printed '$said', it says '$want'"
+}
+
 say "find_package(ringplane $version)"
 cmake -S "$user" -B "$dir/build" -G Ninja -DCMAKE_PREFIX_PATH="$dir/prefix" \
 	-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
-	-DRINGPLANE_VERSION="$version" >"$dir/configure.log" || {
+	-DRINGPLANE_VERSION="$version" -DFIRST="$dir/first.c" >"$dir/configure.log" || {
 	cat "$dir/configure.log"
 	fail "configuring a project that finds ringplane"
 }
@@ -32,6 +44,10 @@ cmake --build "$dir/build"
 for program in c_ringplane cpp_ringplane c_ringplane_static cpp_ringplane_static load_thrice; do
 	say "run $program"
 	"$dir/build/$program"
+done
+for program in first first_static; do
+	say "run $program, the program of the README"
+	first "$dir/build/$program"
 done
 
 export PKG_CONFIG_PATH=$lib/pkgconfig
@@ -51,14 +67,12 @@ done
 say "run c_static"
 "$dir/c_static"
 
-say "the program of the README"
-awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$source_dir/README.md" >"$dir/first.c"
-[ -s "$dir/first.c" ] || fail "README.md has no C program"
-"$cc" -Wall -Werror "$dir/first.c" "${shared[@]}" -o "$dir/readme"
-LD_LIBRARY_PATH=$lib "$dir/readme" >"$dir/readme.out"
-want=$(sed -n 's/.*printf(.*\/\* \(.*\) \*\/$/\1/p' "$dir/first.c")
-[ "$(cat "$dir/readme.out")" = "$want" ] ||
-	fail "the README's program printed '$(cat "$dir/readme.out")', it says '$want'"
+say "run readme, the program of the README"
+"$cc" -std=c11 -Wall -Wextra -Werror "$dir/first.c" "${shared[@]}" -o "$dir/readme"
+(
+	export LD_LIBRARY_PATH=$lib
+	first "$dir/readme"
+)
 
 say "exported symbols and needed libraries"
 readelf -W --dyn-syms "$lib/libringplane.so" |
