@@ -15,5 +15,7 @@ awk '
 	/^\[  SKIPPED \] / && !/test\(s\)/ && !seen[test, $0]++ {
 		print "skipped: " test ": " $4
 	}
-	/^skipped: / && !seen[test, $0]++ { print "skipped: " test ": " substr($0, 10) }' "$dir/Testing/Temporary/LastTest.log" || true
+	/^skipped: / && !seen[test, $0]++ {
+		print "skipped: " test ": " substr($0, 10)
+	}' "$dir/Testing/Temporary/LastTest.log" || true
 exit "$status"

@@ -533,10 +533,10 @@ static void the_line_of_a_timeout_says_who_waits_for_whom(void **state)
 		struct rank_job job = job_of(time_out, 0, 0, 0);
 		struct ranks *ranks;
 
-		options.timeout_ns = 500 * 1000000;
+		options.timeout_ns = INT64_C(2) * 1000000000;
 		ranks = ranks_open(&options);
 		assert_int_equal(ranks_run(ranks, &job), -ETIMEDOUT);
-		assert_says("comm_barrier: rank 0 waited 0.5 s for rank 1 (chip 1), "
+		assert_says("comm_barrier: rank 0 waited 2 s for rank 1 (chip 1), "
 			    "which is in round 1, expected round 2");
 		ranks_close(ranks);
 	}

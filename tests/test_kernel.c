@@ -433,7 +433,7 @@ static void open_watched(uint32_t threads)
 
 	bed_options(&options, 2);
 	options.compute_threads = threads;
-	options.kernel_timeout_s = 0.1;
+	options.kernel_timeout_s = 0.5;
 	open_with(&options);
 }
 
@@ -444,7 +444,7 @@ static void a_kernel_that_waits_in_vain_fails_its_run_only(void **state)
 		open_watched(threads);
 		assert_int_equal(run(FORSAKEN, 0, NULL), -ETIMEDOUT);
 		assert_says("entry 'forsaken'", "kernel 0 'refuse' (ring 0)",
-			    "dependency deadlock", "0.1 s");
+			    "dependency deadlock", "0.5 s");
 		assert_ok(run(STEPS, 3, NULL));
 		close_all();
 	}
@@ -459,7 +459,7 @@ static void a_kernel_that_runs_on_ends_the_worker_and_is_named(void **state)
 		assert_int_equal(run(ENDLESS, 0, NULL), -EOWNERDEAD);
 		assert_says("exited with status 1: kernel 0 'run_on' (ring 0) runs: "
 			    "running-stalled",
-			    "0.1 s");
+			    "0.5 s");
 		assert_int_equal(run(STEPS, 3, NULL), -EOWNERDEAD);
 		assert_says("kernel 0 'run_on'");
 		assert_ok(rp_worker_close(worker, RP_WAIT_FOREVER));

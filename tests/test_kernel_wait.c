@@ -111,7 +111,7 @@ static int send_when_asked(struct rp_comm *comm)
 
 	for (int i = 0; i < CELLS; i++)
 		data[i] = i + 1;
-	RANK_TRY(rp_comm_wait(comm, SIGNALS, 0, RP_GE, 1, 0));
+	RANK_TRY(rp_comm_wait(comm, SIGNALS, 0, RP_GE, 1, PATIENCE_NS));
 	RANK_TRY(rp_comm_store(comm, 1, DATA, 0, CELLS, data));
 	return rp_comm_notify(comm, SIGNALS, 1, 7, 5, RP_NOTIFY_SET);
 }
@@ -129,6 +129,8 @@ static int receive(struct rp_chip *chip, struct rp_comm *comm, const struct rank
 	(void)job;
 	if (!rp_comm_rank(comm))
 		return send_when_asked(comm);
+	/* The domain may be one that waits for little. */
+	signal.timeout_ns = PATIENCE_NS;
 	RANK_TRY(rp_comm_tensor(comm, 1, DATA, &first[0].u.tensor));
 	first[0] = rp_in(first[0].u.tensor);
 	RANK_TRY(rp_chip_submit_wait(chip, &signal, &kernel, NULL));
@@ -246,7 +248,7 @@ static int in_vain(struct rp_chip *chip, struct rp_comm *comm, const struct rank
 	signal.timeout_ns = (int64_t)job->words[0];
 	if (!rp_comm_rank(comm))
 		return rp_comm_notify(comm, SIGNALS, 1, 12, 41, RP_NOTIFY_SET);
-	RANK_TRY(rp_comm_wait(comm, SIGNALS, 12, RP_NE, 0, 0));
+	RANK_TRY(rp_comm_wait(comm, SIGNALS, 12, RP_NE, 0, PATIENCE_NS));
 	RANK_TRY(rp_scope_begin(chip, RP_SCOPE_AUTO));
 	RANK_TRY(rp_chip_submit_wait(chip, &signal, &kernel, NULL));
 	return rp_scope_end(chip);
