@@ -14,6 +14,7 @@
 
 #define SINGLE	     "limits.forward.tokens"
 #define SLEEP	     "limits.sleep"
+#define YIELD	     "limits.yield"
 
 /* A CPU clock is coarse; and with two tokens in flight one step may wait for both and the
  * next for none. */
@@ -56,11 +57,14 @@ static const struct decode_variant variants[] = {
 	CASE("persistent.reset.wall.2chips", DECODE_RESET, DECODE_WALL, 2, CHIP, HYBRID),
 };
 
-/* Who waits for a token asleep spends at least a sleep on it. */
+/* Who waits for a token asleep spends at least a sleep on it; and who has to have a CPU
+ * that a chip is on gets it and gives it back. */
 static const char *limit_of(const struct decode_variant *v)
 {
 	if (v->figure == DECODE_TIME)
 		return v->chips ? SINGLE : NULL;
+	if (v->chips > 1)
+		return YIELD;
 	return v->figure == DECODE_OVERHEAD && v->way != DECODE_ONESHOT ? SLEEP : NULL;
 }
 
@@ -75,6 +79,8 @@ static int decode_plan(struct bench_plan *plan, const struct bench_options *opti
 	int err = bench_limit_plan(plan, SLEEP);
 
 	(void)options;
+	if (!err)
+		err = bench_limit_plan(plan, YIELD);
 	for (size_t i = 0; !err && i < COUNT(variants); i++) {
 		const struct decode_variant *v = &variants[i];
 		bool rate = v->figure == DECODE_TIME;

@@ -20,6 +20,8 @@ int bench_limit_plan(struct bench_plan *plan, const char *pattern);
 
 /* One shared line each way; each line is flag and message at once. */
 extern const struct bench_pingpong_kind bench_line_kind;
+/* The same on one CPU, which they give each other. */
+extern const struct bench_pingpong_kind bench_yield_kind;
 /* A flag line and a 64-byte payload line each way. */
 extern const struct bench_pingpong_kind bench_payload_kind;
 /* A ring of 64-byte slots each way, each with its own sequence word. */

@@ -156,6 +156,15 @@ const struct bench_pingpong_kind bench_line_kind = {
 	.echo = line_echo,
 };
 
+const struct bench_pingpong_kind bench_yield_kind = {
+	.name = "yield",
+	.shared_bytes = PLACES * sizeof(struct line_words),
+	.spins = true,
+	.beside = true,
+	.ping = line_ping,
+	.echo = line_echo,
+};
+
 const struct bench_pingpong_kind bench_payload_kind = {
 	.name = "payload",
 	.shared_bytes = PLACES * sizeof(struct line_words),

@@ -25,6 +25,7 @@ static const struct {
 	{ "limits.pipe", &bench_pipe_kind },
 	{ "limits.uring.msg", &bench_uring_kind },
 	{ "limits.sleep", &bench_sleep_kind },
+	{ "limits.yield", &bench_yield_kind },
 };
 
 static const struct {

@@ -123,14 +123,16 @@ int bench_pingpong_start(struct bench_pingpong **out,
 	if (!p)
 		return rpi_fail(-ENOMEM, "%s: no memory", kind->name);
 	p->kind = kind;
-	p->spin = bench_one_cpu(options) ? BENCH_SPIN_YIELD : BENCH_SPIN_PAUSE;
+	p->spin = kind->beside || bench_one_cpu(options) ? BENCH_SPIN_YIELD
+							 : BENCH_SPIN_PAUSE;
 	err = map_shared(p);
 	if (err)
 		goto free_object;
 	err = kind->open ? kind->open(p) : 0;
 	if (err)
 		goto unmap;
-	err = bench_peer_start(&p->peer, kind->name, options->cpu[BENCH_PEER],
+	err = bench_peer_start(&p->peer, kind->name,
+			       options->cpu[kind->beside ? BENCH_PARENT : BENCH_PEER],
 			       &pingpong_ops, p);
 	if (err)
 		goto close_kind;

@@ -21,6 +21,7 @@ struct bench_pingpong_kind {
 	const char *name;
 	size_t shared_bytes; /* memory of both, zeroed; 0: none */
 	bool spins;	     /* has a spin idiom to choose */
+	bool beside;	     /* the peer is on the parent's CPU, and they yield */
 
 	/* Before the fork: 0, BENCH_SKIP or negative errno. After an error nothing
 	 * is left, after 0 close() is called once. Both may be NULL. */
