@@ -184,13 +184,12 @@ static void adjust(struct aim *aim, bool slept)
 
 static void go(struct player *p, enum moment moment)
 {
-	const bool chain = p->options.chip_count > 1;
 	struct aim *aim = &p->aims[moment];
 	/* Reading the counters takes a while: some come without, and about as early. */
 	const bool blind = bed_random(&p->seed) % 2;
-	const uint64_t delay_ns = bed_random(&p->seed) % (2 * aim->delay_ns);
-	struct plan plan = { .player = p, .chain = chain };
-	struct rp_handle handle;
+	const uint64_t delay_ns = blind ? bed_random(&p->seed) % (2 * aim->delay_ns)
+					: aim->delay_ns;
+	struct plan plan = { .player = p, .chain = p->options.chip_count > 1 };
 	uint64_t before = 0;
 
 	/* So that everybody is awake. */
@@ -198,11 +197,10 @@ static void go(struct player *p, enum moment moment)
 	if (!blind)
 		before = sleeps(p, moment);
 	if (moment == GAP || moment == QUEUE)
-		pass_time(blind ? delay_ns : aim->delay_ns);
+		pass_time(delay_ns);
 	else
-		plan.work_ns = blind ? delay_ns : aim->delay_ns;
-	handle = submit(p, &plan);
-	await(p, handle, moment, blind ? delay_ns : aim->delay_ns);
+		plan.work_ns = delay_ns;
+	await(p, submit(p, &plan), moment, delay_ns);
 	if (!blind)
 		adjust(aim, sleeps(p, moment) != before);
 }
