@@ -145,7 +145,7 @@ static void names_of_any_bytes_are_still_json(void **state)
 
 static void what_can_not_be_written_is_told(void **state)
 {
-	struct rp_span span = { .follows = -1 };
+	struct rp_span span = { .follows = -1 }, *spans;
 
 	(void)state;
 	assert_int_equal(rp_trace_export(NULL, 1, "/tmp/x"), -EINVAL);
@@ -153,6 +153,13 @@ static void what_can_not_be_written_is_told(void **state)
 	assert_int_equal(rp_trace_export(&span, 1, "/nowhere/at/all"), -ENOENT);
 	assert_int_equal(rp_trace_export(&span, 1, "/dev/full"), -ENOSPC);
 	assert_says("rp_trace_export", "/dev/full");
+	/* More than fits in a buffer: the disk is full long before the end. */
+	spans = calloc(1000, sizeof(*spans));
+	assert_non_null(spans);
+	for (int i = 0; i < 1000; i++)
+		spans[i] = span;
+	assert_int_equal(rp_trace_export(spans, 1000, "/dev/full"), -ENOSPC);
+	free(spans);
 }
 
 int main(void)

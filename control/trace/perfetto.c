@@ -293,9 +293,10 @@ int rp_trace_export(const struct rp_span *spans, size_t count, const char *path)
 			       strerror(errno));
 		goto free_tables;
 	}
+	errno = 0;
 	put_all(&out, spans, count, anchors, tracks);
 	if (ferror(out.file))
-		err = -EIO;
+		err = errno ? -errno : -EIO;
 	if (fclose(out.file) && !err)
 		err = -errno;
 	if (err)

@@ -156,8 +156,7 @@ RP_API int rp_trace_write_markers(struct rp_trace *trace, const char *path);
  * follow it.
  *
  * Blocks      for the file. Threads: any.
- * Returns     0, -EINVAL for NULL, -ENOMEM, what the file says, or -EIO where a write to
- *             it failed; then the file is not whole
+ * Returns     0, -EINVAL for NULL, -ENOMEM, or what the file says; then it is not whole
  */
 RP_API int rp_trace_export(const struct rp_span *spans, size_t count, const char *path);
 
