@@ -172,7 +172,8 @@ static int print_all(const struct top_options *o)
 			fputs(all.texts[i].text, stdout);
 	err = err == -ENOENT && all.count ? 0 : err;
 	free(all.texts);
-	if (!err && (fflush(stdout) || ferror(stdout)))
+	/* After an error too: its line comes behind what was seen. */
+	if ((fflush(stdout) || ferror(stdout)) && !err)
 		err = rpi_fail(-EIO, "top: stdout: %s", strerror(errno));
 	return err;
 }
