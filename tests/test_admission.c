@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "completion/fence.h"
 #include "ring/burst.h"
 #include "support.h"
 
@@ -110,16 +111,7 @@ static void *visit_often(void *arg)
 
 /* TSan's runtime lets those who look at a word hold up the one who is to store it: rings
  * that many producers wait in then stand still. */
-#if defined(__SANITIZE_THREAD__)
-#define CROWD_MAX 2
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CROWD_MAX 2
-#endif
-#endif
-#ifndef CROWD_MAX
-#define CROWD_MAX 32
-#endif
+#define CROWD_MAX (RPI_FENCE_TSAN ? 2 : 32)
 
 static void many_threads_exclude_each_other_and_none_is_lost(void **state)
 {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "completion/fence.h"
 #include "ring/burst.h"
 
 /* More threads than this at once poll for a place in the queue. */
@@ -104,8 +105,8 @@ void rpi_admission_enter(struct rpi_admission *admission)
 		return;
 	atomic_init(&ticket.state, TICKET_WAITS);
 	while (!rpi_burst_push(admission->queue, &self, 1))
-		sched_yield();			   /* more than QUEUE_TICKETS threads */
-	atomic_thread_fence(memory_order_seq_cst); /* A2 */
+		sched_yield(); /* more than QUEUE_TICKETS threads */
+	rpi_fence();	       /* A2 */
 	/* The place was free after all. Its owner for a moment, this thread grants the
 	 * oldest ticket, which may be its own. */
 	if (try_take(admission))
@@ -120,7 +121,7 @@ void rpi_admission_leave(struct rpi_admission *admission)
 			return;
 		atomic_store_explicit(&admission->taken, 0,
 				      memory_order_release); /* A1 */
-		atomic_thread_fence(memory_order_seq_cst);   /* A2 */
+		rpi_fence();				     /* A2 */
 		if (rpi_burst_empty(admission->queue) || !try_take(admission))
 			return;
 	}

@@ -240,7 +240,8 @@ static int sleep_for_run(struct rpi_plane *plane, struct rp_run *run, uint64_t s
 			return -ETIMEDOUT;
 		atomic_fetch_add_explicit(&plane->gate.sleeps, 1, memory_order_relaxed);
 		rpi_park_sleep(plane->park, deadline_ns);
-		/* Who woke this thread has written these: ask for them all at once. */
+		/* Who woke this thread has written these, of several chips perhaps the
+		 * first: ask for them all at once. */
 		for (idx = 0; idx < RPI_FRAME_COUNT; idx++)
 			rpi_cpu_prefetch_write(&plane->runs[idx].frame->notice);
 		__builtin_prefetch(&plane->peers[0].done_seq);

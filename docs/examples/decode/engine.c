@@ -422,6 +422,7 @@ int engine_probe(struct engine *e, struct engine_probe *out)
 	int64_t ns[PROBE_COUNT];
 	int err = 0;
 
+	/* `before` stays that of the last one, which has all. */
 	for (int with = PROBE_EMPTY; with < PROBE_COUNT && !err; with++) {
 		err = decode_pass(rp_worker_get_stats(e->worker, &before));
 		if (!err)

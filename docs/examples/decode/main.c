@@ -63,7 +63,7 @@ static int encode(const struct options *o, const struct checkpoint *model,
 				   "%s: %zu tokens%s, expected at most %zu: steps, or "
 				   "the model's seq_len",
 				   o->prompt_is_ours ? "no --prompt, so that it is "
-						       "\"Once upon a time\""
+						       "\"" OPTIONS_PROMPT "\""
 						     : "--prompt",
 				   count, counted ? "" : " or more", limit);
 	}

@@ -199,7 +199,7 @@ int options_parse(struct options *o, int argc, const char **argv)
 		{ "tokenizer", 'z', POPT_ARG_STRING, NULL, TEXT_TOKENIZER,
 		  "the tokenizer that goes with it", "FILE" },
 		{ "prompt", 'i', POPT_ARG_STRING, NULL, TEXT_PROMPT,
-		  "what the text begins with (\"Once upon a time\")", "TEXT" },
+		  "what the text begins with (\"" OPTIONS_PROMPT "\")", "TEXT" },
 		{ "steps", 'n', POPT_ARG_STRING, NULL, TEXT_STEPS,
 		  "positions to feed at most, 0: all that the model has (256)", "N" },
 		{ "chips", 'c', POPT_ARG_STRING, NULL, TEXT_CHIPS,
@@ -255,8 +255,7 @@ int options_parse(struct options *o, int argc, const char **argv)
 	o->model = take(&raw, TEXT_MODEL);
 	o->tokenizer = take(&raw, TEXT_TOKENIZER);
 	o->prompt_is_ours = !raw.text[TEXT_PROMPT];
-	o->prompt = o->prompt_is_ours ? strdup("Once upon a time")
-				      : take(&raw, TEXT_PROMPT);
+	o->prompt = o->prompt_is_ours ? strdup(OPTIONS_PROMPT) : take(&raw, TEXT_PROMPT);
 	for (int i = 0; i < TEXT_COUNT; i++)
 		free(raw.text[i]);
 	if (!err && !o->prompt)

@@ -7,6 +7,9 @@
 
 #include "engine.h"
 
+/* The prompt of a user who gives none. */
+#define OPTIONS_PROMPT "Once upon a time"
+
 struct options {
 	char *model, *tokenizer; /* NULL: one that is made up */
 	char *prompt;
